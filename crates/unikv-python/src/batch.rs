@@ -3,9 +3,9 @@
 use crate::boundary::args::{Blob, Time, range, write_options};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
+use crate::boundary::locks::Mutex;
 use crate::boundary::waits::{detached, lock};
 use crate::keyspace::Named;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::sync::Arc;
 use unikv::Batch;

@@ -7,10 +7,10 @@
 use crate::boundary::args::{Blob, Range, after_prefix};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
+use crate::boundary::locks::Mutex;
 use crate::boundary::waits::{detached, lock, release};
 use crate::iterators::{Walk, pair};
 use crate::reads::source::{Source, snapshot_of};
-use parking_lot::Mutex;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

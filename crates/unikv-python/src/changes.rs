@@ -2,8 +2,8 @@
 
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
+use crate::boundary::locks::Mutex;
 use crate::boundary::waits::{detached, lock};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use std::sync::Arc;

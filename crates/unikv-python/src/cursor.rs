@@ -3,10 +3,10 @@
 use crate::boundary::args::Blob;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
+use crate::boundary::locks::Mutex;
 use crate::boundary::waits::{detached, lock, release};
 use crate::iterators::pair;
 use crate::reads::source::Source;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 use std::sync::Arc;

@@ -7,9 +7,9 @@
 use crate::boundary::args::Range;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
+use crate::boundary::locks::Mutex;
 use crate::boundary::waits::{detached, lock, release};
 use crate::reads::source::Source;
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::collections::VecDeque;

@@ -285,3 +285,33 @@ fn a_child_of_a_busy_parent_waits_for_no_lock() {
     db.close().unwrap();
     reopen(dir.path(), &model);
 }
+
+/// What threads of the parent wait for, and those that wait, are nothing to the locks of a child.
+#[test]
+fn a_child_opens_its_own_database_whatever_threads_of_the_parent_wait_for() {
+    let _turn = TURN.lock();
+    let dir = tempfile::tempdir().unwrap();
+    let parents: Vec<Db> = (0..4)
+        .map(|n| Db::open(dir.path().join(format!("parent{n}")), options()).unwrap())
+        .collect();
+    let own = dir.path().join("own");
+    for _ in 0..100 {
+        for db in &parents {
+            put(db, &mut Model::new(), 0);
+        }
+        in_child(How::Fork, "an opener of its own", || {
+            let db = Db::open(&own, options()).unwrap();
+            let mut models = [Model::new(), Model::new()];
+            std::thread::scope(|scope| {
+                for model in &mut models {
+                    scope.spawn(|| put(&db, model, 1));
+                }
+            });
+            verify(&db, &models[0]);
+            db.close().unwrap();
+        });
+    }
+    for db in parents {
+        db.close().unwrap();
+    }
+}

@@ -1,7 +1,7 @@
 //! Arguments: bytes, ranges, sizes and times.
 
 use crate::boundary::errors::Fault;
-use parking_lot::Mutex;
+use crate::boundary::locks::Mutex;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;

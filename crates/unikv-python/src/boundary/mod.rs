@@ -3,5 +3,6 @@
 pub(crate) mod args;
 pub(crate) mod errors;
 pub(crate) mod guard;
+pub(crate) mod locks;
 pub(crate) mod options;
 pub(crate) mod waits;

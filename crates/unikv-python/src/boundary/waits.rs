@@ -2,7 +2,7 @@
 
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
-use parking_lot::{Mutex, MutexGuard};
+use crate::boundary::locks::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;

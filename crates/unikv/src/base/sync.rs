@@ -16,6 +16,8 @@
 
 #[cfg(all(test, unikv_model))]
 mod checked;
+#[cfg(not(all(test, unikv_model)))]
+mod locks;
 #[cfg(all(test, unikv_model))]
 pub(crate) use checked::*;
 
@@ -26,8 +28,8 @@ pub(crate) use plain::*;
 #[cfg(not(all(test, unikv_model)))]
 mod plain {
     use super::Weakness;
+    pub(crate) use super::locks::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use arc_swap::{ArcSwap, ArcSwapOption, ArcSwapWeak, Guard};
-    pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
     pub(crate) use std::sync::{Arc, OnceLock, atomic};
 
     /// Stands beside bytes that are shared by raw pointers; a checker that is notified of each use
@@ -68,9 +70,9 @@ pub(crate) fn order(place: Weakness, order: Ordering) -> Ordering {
 
 /// What no checker is to see: atomics that hold mere guesses or are touched under a lock that it
 /// does not see, for if it let another thread run there, that one might wait for the lock for ever;
-/// and the lock of what a test has a simulated disk do.
+/// and the locks of what a test has a simulated disk do.
 pub(crate) mod unseen {
-    pub(crate) use parking_lot::ReentrantMutex;
+    pub(crate) use std::sync::Mutex;
     pub(crate) use std::sync::atomic::{
         AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, fence,
     };

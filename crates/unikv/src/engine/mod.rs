@@ -27,6 +27,7 @@ pub(crate) mod space;
 pub(crate) mod stats;
 #[cfg(test)]
 pub(crate) mod tests;
+pub(crate) mod uses;
 pub(crate) mod window;
 pub(crate) mod write;
 
@@ -224,9 +225,9 @@ impl Engine {
     /// Removes what is obsolete and lets another opener in. The workers have ended.
     pub(crate) fn release(&self) {
         // Files of large values that are being written are given up by their writers.
-        drop(self.write.staging.write());
+        self.write.staging.wait();
         // An ingest removes its files when it finds the database closed.
-        drop(self.background.ingesting.write());
+        self.background.ingesting.wait();
         // So does a checkpoint.
         self.checkpoints.wait();
         self.write.commit.lock().wal = None;

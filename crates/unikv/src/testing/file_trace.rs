@@ -1,7 +1,7 @@
 //! What is read of one file and prefetched of it, in order, on the simulated disk.
 
+use crate::base::sync::Mutex;
 use crate::vfs::sim::{ReadCall, SimVfs};
-use parking_lot::Mutex;
 use std::mem;
 use std::ops::Range;
 use std::path::Path;

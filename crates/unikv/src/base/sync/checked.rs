@@ -114,9 +114,12 @@ impl<T> RwLock<T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`RwLock::read`]: the checkers' locks prefer nobody.
-    pub(crate) fn read_recursive(&self) -> RwLockReadGuard<'_, T> {
-        self.read()
+    pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        match self.0.try_read() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
@@ -133,30 +136,21 @@ impl Default for Condvar {
     }
 }
 
-/// Whether a wait ended because its time was over: never here.
-pub(crate) struct TimedOut;
-
-impl TimedOut {
-    pub(crate) fn timed_out(&self) -> bool {
-        false
-    }
-}
-
 impl Condvar {
-    pub(crate) fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+    pub(crate) fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let held = guard.guard.take().expect(HELD);
         let again = self.0.wait(held).unwrap_or_else(PoisonError::into_inner);
         guard.guard = Some(again);
+        guard
     }
 
     /// Waits without end: no model's clock moves by itself.
-    pub(crate) fn wait_until<T>(
+    pub(crate) fn wait_timeout<'a, T>(
         &self,
-        guard: &mut MutexGuard<'_, T>,
-        _deadline: std::time::Instant,
-    ) -> TimedOut {
-        self.wait(guard);
-        TimedOut
+        guard: MutexGuard<'a, T>,
+        _timeout: std::time::Duration,
+    ) -> MutexGuard<'a, T> {
+        self.wait(guard)
     }
 
     pub(crate) fn notify_all(&self) {

@@ -7,16 +7,16 @@
 //! the next sequence number. The open generations of the partitions it meets end with it: their
 //! next flush begins another one, after the ingest's.
 //!
-//! Locks: `ingesting` is held shared for the whole of an ingest, so that closing waits for its end
-//! before another opener may come; it is taken before the commit lock.
+//! The whole of an ingest is a use of the database, so that closing waits for its end before
+//! another opener may come.
 
 use crate::base::bounds::engine_key;
 use crate::base::keys::{GenerationId, KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
-use crate::base::sync::RwLockReadGuard;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
 use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::uses::Use;
 use crate::engine::write::Commit;
 use crate::engine::write::streams::{SHORT_BYTES, Source, after_first};
 use crate::error::{Error, Result};
@@ -52,14 +52,12 @@ pub(crate) struct Ingest<'a> {
     usual: Lifetime,
     /// Why nothing of it can be committed any more.
     failed: Option<Error>,
-    _running: RwLockReadGuard<'a, ()>,
+    _use: Use<'a>,
 }
 
 impl<'a> Ingest<'a> {
     pub(crate) fn begin(background: &'a Background, keyspace: KeyspaceId) -> Result<Ingest<'a>> {
-        background.core.check_open()?;
-        let running = background.ingesting.read_recursive();
-        background.core.check_open()?;
+        let begun = background.ingesting.begin(&background.core)?;
         background.core.health.check_fatal()?;
         background.space.check_space()?;
         Ok(Ingest {
@@ -72,7 +70,7 @@ impl<'a> Ingest<'a> {
             commit_tried: false,
             usual: background.write.default_lifetime(keyspace)?,
             failed: None,
-            _running: running,
+            _use: begun,
         })
     }
 

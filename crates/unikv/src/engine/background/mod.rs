@@ -21,8 +21,8 @@ pub(crate) mod scheduler;
 pub(crate) mod workers;
 
 use crate::base::keys::PartitionId;
+use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
-use crate::base::sync::{Mutex, RwLock};
 use crate::codec::Dictionary;
 use crate::engine::background::idle::Idle;
 use crate::engine::background::kinds::warm::warmth::Warmth;
@@ -35,6 +35,7 @@ use crate::engine::core::Core;
 use crate::engine::health::JobName;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
+use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::jobs::compact::retention::Readers;
@@ -109,8 +110,8 @@ pub(crate) struct Background {
     write: Arc<WritePath>,
     /// Notified when the periodic sync is to end.
     pub(crate) sync_wake: Arc<dyn Event>,
-    /// Held shared by each ingest, and alone to release the directory.
-    pub(crate) ingesting: RwLock<()>,
+    /// Each ingest is one.
+    pub(crate) ingesting: Uses,
     /// All kinds of work but flushes, the most urgent first.
     kinds: Vec<&'static dyn JobKind>,
     /// The kinds that the flush worker runs.
@@ -150,7 +151,7 @@ impl Background {
             catalog: Arc::clone(parts.catalog),
             write: Arc::clone(parts.write),
             sync_wake: parts.core.store.env().runtime.event(),
-            ingesting: RwLock::default(),
+            ingesting: Uses::default(),
             kinds: parts.kinds,
             flushes: parts.flushes,
             scheduler: Scheduler::default(),

@@ -20,8 +20,7 @@
 //!   their names, and segments of the log may be written over at any moment. So what it cannot link
 //!   it copies from the open file, and the log it writes itself, from its memtables.
 //!
-//! Lock: `running` is held, shared, while anything is pinned; closing takes it alone before the
-//! directory is released. Before `commit`.
+//! While anything is pinned is a use of the database, which closing waits for.
 
 pub(crate) mod copy;
 mod log_of_memtables;
@@ -36,12 +35,12 @@ pub(crate) use pinned::{DataFile, Log, Numbers, Pinned};
 pub use report::{Checkpoint, CheckpointFile};
 
 use crate::base::keys::SeqNo;
-use crate::base::sync::RwLock;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::Catalog;
 use crate::engine::checkpoint::new_dir::NewDirectory;
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
+use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
 use crate::engine::write::wal_sync::Segment;
 use crate::error::{Error, Result};
@@ -61,7 +60,7 @@ pub(crate) struct Checkpoints {
     read: Arc<ReadState>,
     catalog: Arc<Catalog>,
     write: Arc<WritePath>,
-    running: RwLock<()>,
+    running: Uses,
 }
 
 /// Keeps the files of the log.
@@ -88,13 +87,13 @@ impl Checkpoints {
             read: Arc::clone(read),
             catalog: Arc::clone(catalog),
             write: Arc::clone(write),
-            running: RwLock::default(),
+            running: Uses::default(),
         }
     }
 
     /// Waits until nothing is pinned. The database is closed, so that is soon.
     pub(crate) fn wait(&self) {
-        drop(self.running.write());
+        self.running.wait();
     }
 
     /// Makes a checkpoint in `dir`, which is not there yet.
@@ -114,8 +113,7 @@ impl Checkpoints {
             // What is acknowledged becomes durable in tables; then the log begins again.
             self.write.flush_memtables()?;
         }
-        let running = self.running.read();
-        self.core.check_open()?;
+        let running = self.running.begin(&self.core)?;
         self.write.wal_sync.hold();
         let segments = HeldSegments(self);
         for _ in 0..MOST_TRIES {

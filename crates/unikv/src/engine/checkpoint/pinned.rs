@@ -2,11 +2,11 @@
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::base::seeded::seeded;
-use crate::base::sync::RwLockReadGuard;
 use crate::engine::checkpoint::copy::{Copier, checksum_of};
 use crate::engine::checkpoint::log_of_memtables::{self, Wanted};
 use crate::engine::checkpoint::{CheckpointFile, HeldSegments};
 use crate::engine::core::Core;
+use crate::engine::uses::Use;
 use crate::error::Result;
 use crate::key_table::KeyTable;
 use crate::partition::View;
@@ -68,7 +68,7 @@ pub(crate) struct Pinned<'a> {
     key_tables: Vec<Arc<KeyTable>>,
     log: Log<'a>,
     /// The database is not released before this.
-    _running: Option<RwLockReadGuard<'a, ()>>,
+    _running: Option<Use<'a>>,
 }
 
 /// What a manifest of a state has that its view does not say.
@@ -159,7 +159,7 @@ impl<'a> Pinned<'a> {
     }
 
     /// The database is not released as long as this is there.
-    pub(super) fn holding(self, running: RwLockReadGuard<'a, ()>) -> Pinned<'a> {
+    pub(super) fn holding(self, running: Use<'a>) -> Pinned<'a> {
         Pinned {
             _running: Some(running),
             ..self

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod end;
+mod keyspace;
 mod measured;
 pub(crate) mod overlay;
 pub(crate) mod own_writes;
@@ -270,20 +271,6 @@ impl Iter {
         self.upper.extend_from_slice(key);
         self.has_upper_moved = true;
         Ok(true)
-    }
-
-    /// Refuses to go on in a keyspace that has been dropped, or emptied.
-    fn check_keyspace(&self) -> Result<()> {
-        if self.keyspace == KeyspaceId::DEFAULT {
-            return Ok(());
-        }
-        let moment = self.holder.moment();
-        let view = moment.read().view.load();
-        let data = data_id(&view, moment.source(self.keyspace))?;
-        if data != KeyspaceId::of(&self.begin) {
-            return Err(Error::no_such_keyspace("the keyspace has been emptied"));
-        }
-        Ok(())
     }
 
     /// The end that goes this way, if it has an entry to hand out.

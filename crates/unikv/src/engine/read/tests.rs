@@ -1,8 +1,8 @@
 //! What many look-ups in one call prefetch and read; and look-ups by pointer indexes.
 
+use crate::base::sync::Mutex;
 use crate::engine::tests::Machine;
 use crate::{Batch, Clustering, Db, Options};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
 const KEYS: usize = 3000;

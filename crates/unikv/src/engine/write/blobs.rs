@@ -196,8 +196,7 @@ impl WritePath {
         let left = |(op, is_large)| Batch::op_len(&op, is_large);
         self.check_size(ops.clone().map(left).sum())?;
         // The next opener of the directory may give the same numbers to files.
-        let _staging = self.staging.read();
-        self.core.check_open()?;
+        let _use = self.staging.begin(&self.core)?;
         let mode = self.mode(options);
         let mut staged = self.stage(ops, mode.no_wait)?;
         if let Some(mark) = mark {

@@ -22,8 +22,8 @@ mod waits;
 pub(crate) mod wal_sync;
 
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::base::sync::{Mutex, RwLock};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, Indexes};
 use crate::engine::core::Core;
@@ -31,6 +31,7 @@ use crate::engine::read::ReadState;
 use crate::engine::recent::RecentWrites;
 use crate::engine::space::DiskSpace;
 use crate::engine::space::debt::Freed;
+use crate::engine::uses::Uses;
 use crate::engine::write::queue::WriteQueue;
 use crate::engine::write::wal_sync::{Begun, Segment, WalSync};
 use crate::error::{Error, ErrorKind, Result};
@@ -68,9 +69,9 @@ pub(crate) struct WritePath {
     has_default_ttl: AtomicBool,
     /// Files of large values whose batches are not committed yet.
     pub(crate) staged_large: LargeFiles,
-    /// Shared by writers of large values from before they begin a file until it is with a memtable
-    /// or removed; taken alone before the directory is released. Before all other locks.
-    pub(crate) staging: RwLock<()>,
+    /// Each writing of large values is one, from before it begins a file until that is with a
+    /// memtable or removed.
+    pub(crate) staging: Uses,
 }
 
 impl WritePath {
@@ -101,7 +102,7 @@ impl WritePath {
             wal_sync,
             has_default_ttl: AtomicBool::new(has_default_ttl),
             staged_large: LargeFiles::default(),
-            staging: RwLock::default(),
+            staging: Uses::default(),
         })
     }
 

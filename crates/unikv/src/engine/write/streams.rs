@@ -109,8 +109,7 @@ impl WritePath {
     ) -> Result<()> {
         self.space.check_space()?;
         // The next opener of the directory may give the same numbers to files.
-        let _staging = self.staging.read();
-        self.core.check_open()?;
+        let _use = self.staging.begin(&self.core)?;
         let mode = self.mode(options);
         let mut value_len = 0;
         let mut bytes = after_first(first, |out| source.fill(out));

@@ -89,9 +89,10 @@ pub(crate) fn run_worker(wake: &dyn Event, mut worker: Box<dyn Worker>) {
 
 #[derive(Debug, Default)]
 pub(crate) struct OsEvent {
-    /// Moves only under `lock`; read without it.
+    /// Moves only under `waiting`; read without it.
     epoch: AtomicU64,
-    lock: Mutex<()>,
+    /// Threads that wait: without any, notifying is no system call.
+    waiting: Mutex<usize>,
     moved: Condvar,
 }
 
@@ -101,26 +102,27 @@ impl Event for OsEvent {
     }
 
     fn notify(&self) {
-        let guard = (!is_weak(Weakness::EventLock)).then(|| self.lock.lock());
+        let waiting = (!is_weak(Weakness::EventLock)).then(|| self.waiting.lock());
         self.epoch.fetch_add(1, Ordering::AcqRel);
-        drop(guard);
-        self.moved.notify_all();
+        let has_waiting = waiting.is_none_or(|waiting| *waiting > 0);
+        if has_waiting {
+            self.moved.notify_all();
+        }
     }
 
     fn wait_past(&self, epoch: u64, timeout: Option<Duration>) {
         // A deadline beyond what the clock can say is no deadline.
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let mut guard = self.lock.lock();
+        let mut waiting = self.waiting.lock();
+        *waiting += 1;
         while self.epoch() == epoch {
-            match deadline {
-                None => self.moved.wait(&mut guard),
-                Some(deadline) => {
-                    if self.moved.wait_until(&mut guard, deadline).timed_out() {
-                        return;
-                    }
-                }
-            }
+            waiting = match deadline.map(|at| at.saturating_duration_since(Instant::now())) {
+                None => self.moved.wait(waiting),
+                Some(Duration::ZERO) => break,
+                Some(left) => self.moved.wait_timeout(waiting, left),
+            };
         }
+        *waiting -= 1;
     }
 }
 

@@ -8,11 +8,12 @@
 //! ended, so no call escapes a rule. A rule that panics is removed.
 
 use crate::base::sync::Mutex;
-use crate::base::sync::unseen::ReentrantMutex;
+use crate::base::sync::unseen;
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::sync::Arc;
+use std::ptr;
+use std::sync::{Arc, PoisonError};
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -125,12 +126,44 @@ pub type ReadFaultRule = Box<dyn FnMut(&ReadCall<'_>) -> Option<ErrorKind> + Sen
 /// Gets what `ReadFile::will_need` prefetches.
 pub type PrefetchRule = Box<dyn FnMut(&ReadCall<'_>) + Send>;
 
-/// A rule that one thread at a time asks. Where that thread asks again while the rule runs, the
-/// rule is borrowed.
-type SharedRule = ReentrantMutex<RefCell<FaultRule>>;
+thread_local! {
+    /// The rules that this thread is asking.
+    static ASKING: RefCell<Vec<*const SharedRule>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A rule that one thread at a time asks.
+struct SharedRule(unseen::Mutex<FaultRule>);
+
+impl SharedRule {
+    /// What the rule says of a call, unless the rule itself makes it.
+    fn ask(&self, call: &Call<'_>) -> Option<Fault> {
+        if ASKING.with_borrow(|asking| asking.contains(&ptr::from_ref(self))) {
+            return None;
+        }
+        let mut rule = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let _asking = Asking::begin(self);
+        Some(rule(call))
+    }
+}
+
+/// Until a rule has answered, or panicked.
+struct Asking(*const SharedRule);
+
+impl Asking {
+    fn begin(rule: &SharedRule) -> Asking {
+        ASKING.with_borrow_mut(|asking| asking.push(rule));
+        Asking(rule)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKING.with_borrow_mut(|asking| asking.retain(|rule| *rule != self.0));
+    }
+}
 
 fn shared(rule: FaultRule) -> Arc<SharedRule> {
-    Arc::new(ReentrantMutex::new(RefCell::new(rule)))
+    Arc::new(SharedRule(unseen::Mutex::new(rule)))
 }
 
 /// A rule with the count of the calls that it is asked about.
@@ -224,28 +257,23 @@ pub(super) fn begin(
     let Some(rule) = rule else {
         return Ok(Effect::Whole);
     };
-    let fault = {
-        let asked = rule.lock();
-        let Ok(mut ask) = asked.try_borrow_mut() else {
-            // The rule itself makes this call.
-            return Ok(Effect::Whole);
-        };
-        let mut running = RunningRule {
-            faults,
-            op,
-            rule: &rule,
-            has_ended: false,
-        };
-        let fault = ask(&Call {
-            index,
-            op,
-            path,
-            offset,
-            bytes,
-        });
-        running.has_ended = true;
-        fault
+    let mut running = RunningRule {
+        faults,
+        op,
+        rule: &rule,
+        has_ended: false,
     };
+    let asked = rule.ask(&Call {
+        index,
+        op,
+        path,
+        offset,
+        bytes,
+    });
+    running.has_ended = true;
+    drop(running);
+    // What the rule itself calls passes it.
+    let fault = asked.unwrap_or(Fault::None);
     let mut faults = faults.lock();
     match fault {
         Fault::None => Ok(Effect::Whole),
