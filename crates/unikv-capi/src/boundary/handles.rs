@@ -1,24 +1,20 @@
 //! Handles: what C holds of the library's objects, and how their misuse is noticed.
 //!
 //! A handle points to a [`Cell`], which begins with a word that says the type of what is in it and
-//! whether it is there. Cells are never given back to the allocator: one that is empty waits
-//! until [`QUARANTINE`] others have become so after it, and is used again for its own type. So
-//! the word may be looked at whatever C does with a handle that it once got: null, another type's
-//! handle, a second close, and use after close are errors, the last until the cell is used again.
+//! whether it is there. Cells are never given back to the allocator: one that is empty waits in
+//! its type's [`Pool`], and is used again for that type. So the word may be looked at whatever C
+//! does with a handle that it once got: null, another type's handle, a second close, and use after
+//! close are errors, the last until the cell is used again.
 //!
 //! Objects that only one thread may use are taken for the time of a call ([`Cell::take`]): two
 //! threads at once, and a call from within a callback, are errors, too.
 
 use super::fault::{Fault, Outcome};
+use super::pool::Pool;
 use std::cell::UnsafeCell;
-use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-/// Empty cells of a type that wait before the oldest is used again.
-const QUARANTINE: usize = 1024;
 
 const IN_USE: u64 = 1;
 const EMPTY: u64 = 2;
@@ -31,7 +27,7 @@ pub(crate) trait Object: Sized + Send + 'static {
     /// the lowest two bits free.
     const WORD: u64;
 
-    fn pool() -> &'static Pool<Self>;
+    fn pool() -> &'static Empty<Self>;
 }
 
 /// Makes a type an [`Object`] with this name and these letters.
@@ -41,9 +37,9 @@ macro_rules! object {
             const C: &'static str = $c;
             const WORD: u64 = u64::from_be_bytes(*$letters) & !3;
 
-            fn pool() -> &'static $crate::boundary::handles::Pool<Self> {
-                static POOL: $crate::boundary::handles::Pool<$type> =
-                    $crate::boundary::handles::Pool::new();
+            fn pool() -> &'static $crate::boundary::handles::Empty<Self> {
+                static POOL: $crate::boundary::handles::Empty<$type> =
+                    $crate::boundary::handles::Empty::new();
                 &POOL
             }
         }
@@ -59,29 +55,12 @@ pub(crate) struct Cell<T> {
 }
 
 /// The empty cells of a type.
-pub(crate) struct Pool<T: 'static>(Mutex<VecDeque<&'static Cell<T>>>);
+pub(crate) type Empty<T> = Pool<Cell<T>>;
 
 #[expect(unsafe_code, reason = "what is shared is guarded by the first word")]
 // SAFETY: an object reaches another thread through `get` (only where it is `Sync`), or alone
 // through `take` and `remove`, which the word gives to one thread at a time.
 unsafe impl<T: Send> Sync for Cell<T> {}
-
-impl<T> Pool<T> {
-    pub(crate) const fn new() -> Pool<T> {
-        Pool(Mutex::new(VecDeque::new()))
-    }
-
-    fn reusable(&self) -> Option<&'static Cell<T>> {
-        let mut empty = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let enough = empty.len() > QUARANTINE;
-        enough.then(|| empty.pop_front()).flatten()
-    }
-
-    fn add(&self, cell: &'static Cell<T>) {
-        let mut empty = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        empty.push_back(cell);
-    }
-}
 
 /// Puts an object into a cell, for C.
 #[expect(unsafe_code, reason = "writes into a cell that nobody else has")]

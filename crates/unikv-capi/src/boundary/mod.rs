@@ -8,6 +8,7 @@ pub(crate) mod args;
 pub(crate) mod fault;
 pub(crate) mod handles;
 pub(crate) mod memory;
+pub(crate) mod pool;
 
 use args::{ErrPtr, Return};
 use fault::{Fault, Outcome};
