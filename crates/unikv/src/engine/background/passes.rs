@@ -8,12 +8,19 @@ use crate::base::sync::Mutex;
 use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// How many times as long as a slice took, during which look-ups waited for the device, the next one
+/// is put off if nobody pays for it.
+const GIVES_WAY: u32 = 3;
 
 /// What is known of earlier slices.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     /// Where one has failed: that partition is left as it is until the database is reopened.
     failed: Mutex<HashSet<PartitionId>>,
+    /// Until when slices that nobody pays for give way to look-ups.
+    rest_ends: Mutex<Duration>,
 }
 
 impl Passes {
@@ -23,6 +30,22 @@ impl Passes {
 
     pub(crate) fn has_failed(&self, partition: PartitionId) -> bool {
         self.failed.lock().contains(&partition)
+    }
+
+    /// A slice has ended at `now` and took so long, while look-ups read files so often: each
+    /// millisecond or more often, they keep the device busy, and wait for it behind the slice.
+    pub(crate) fn ended(&self, now: Duration, took: Duration, misses: u64) {
+        if u128::from(misses) > took.as_millis() {
+            let rest = took.saturating_mul(GIVES_WAY);
+            let mut ends = self.rest_ends.lock();
+            *ends = now.saturating_add(rest).max(*ends);
+        }
+    }
+
+    /// How long slices that nobody pays for still give way.
+    pub(crate) fn rest_left(&self, now: Duration) -> Option<Duration> {
+        let left = self.rest_ends.lock().saturating_sub(now);
+        (!left.is_zero()).then_some(left)
     }
 }
 

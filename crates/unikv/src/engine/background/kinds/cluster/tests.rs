@@ -505,3 +505,43 @@ fn writers_that_wait_for_a_flush_do_not_rest() {
     assert_eq!(db.stats().clusterings, 1);
     ends_well(&machine, db, &model);
 }
+
+#[test]
+fn slices_that_nobody_pays_for_give_way_to_look_ups_that_wait_for_the_device() {
+    let (machine, db, model) = scattered(89);
+    let engine = &db.0.engine;
+    // A slice has taken a second, and look-ups have missed twice in each of its milliseconds.
+    let (now, took) = (engine.core.now(), Duration::from_secs(1));
+    engine.background.passes.ended(now, took, 2000);
+    pass(&db, Duration::from_secs(2));
+    assert_eq!(db.stats().clusterings, 0);
+    pass(&db, Duration::from_secs(2));
+    assert!(db.stats().clusterings > 0 && most_files(&db) <= MOST_FILES);
+    ends_well(&machine, db, &model);
+}
+
+#[test]
+fn they_do_not_where_few_look_ups_miss_or_scans_have_paid_or_somebody_waits() {
+    let took = Duration::from_secs(60);
+    for (misses, scans, waits) in [
+        (50_000, false, false),
+        (90_000, true, false),
+        (90_000, false, true),
+    ] {
+        let (machine, db, model) = scattered(90);
+        let engine = &db.0.engine;
+        engine
+            .background
+            .passes
+            .ended(engine.core.now(), took, misses);
+        if scans {
+            assert_eq!(db.iter().count(), KEYS as usize);
+        }
+        if waits {
+            db.quiesce().unwrap();
+        }
+        pass(&db, Duration::from_secs(3));
+        assert!(db.stats().clusterings > 0, "{misses} {scans} {waits}");
+        ends_well(&machine, db, &model);
+    }
+}
