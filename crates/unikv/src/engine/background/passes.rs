@@ -10,8 +10,8 @@ use crate::version::{Generation, Partition};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// How many times as long as a slice took, during which look-ups waited for the device, the next one
-/// is put off if nobody pays for it.
+/// A slice that nobody pays for is put off for this many times as long as the last one took, if
+/// look-ups waited for the device meanwhile.
 const GIVES_WAY: u32 = 3;
 
 /// What is known of earlier slices.
