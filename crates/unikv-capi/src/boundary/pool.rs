@@ -6,22 +6,20 @@
 
 use std::collections::VecDeque;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use unikv::vfs::Process;
 
 /// Empty cells of a type that wait before the oldest is used again.
 const QUARANTINE: usize = 1024;
-
-/// How often this process has come from a fork since it first had a handle.
-static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 /// The empty cells of a type.
 pub(crate) struct Pool<C: Sync + 'static>(AtomicPtr<Queue<C>>);
 
 /// Stays for ever.
 struct Queue<C: 'static> {
-    /// [`FORKS`] when it was made.
-    forks: usize,
+    /// That which has made it.
+    process: Process,
     empty: Mutex<VecDeque<&'static C>>,
 }
 
@@ -44,18 +42,18 @@ impl<C: Sync> Pool<C> {
     /// The queue of this process.
     #[expect(unsafe_code, reason = "follows pointers to queues, which stay")]
     fn empty(&self) -> MutexGuard<'static, VecDeque<&'static C>> {
-        notice_forks();
         let mut current = self.0.load(Ordering::Acquire);
         loop {
-            let forks = FORKS.load(Ordering::Relaxed);
             // SAFETY: null, or a queue that was published below and is never freed.
             if let Some(queue) = unsafe { current.as_ref() }
-                && queue.forks == forks
+                && queue.process.is_this()
             {
                 return queue.empty.lock().unwrap_or_else(PoisonError::into_inner);
             }
-            let empty = Mutex::default();
-            let fresh = Box::into_raw(Box::new(Queue { forks, empty }));
+            let fresh = Box::into_raw(Box::new(Queue {
+                process: Process::this(),
+                empty: Mutex::default(),
+            }));
             let (order, else_order) = (Ordering::AcqRel, Ordering::Acquire);
             current = match self.0.compare_exchange(current, fresh, order, else_order) {
                 Ok(_) => fresh,
@@ -66,23 +64,6 @@ impl<C: Sync> Pool<C> {
                 }
             };
         }
-    }
-}
-
-/// Has forks counted from the first call on. Waits for nobody, as a fork may come at any moment.
-#[expect(
-    unsafe_code,
-    reason = "the C library calls a function of ours after a fork"
-)]
-fn notice_forks() {
-    static ARE_NOTICED: AtomicBool = AtomicBool::new(false);
-    extern "C" fn count() {
-        FORKS.fetch_add(1, Ordering::Relaxed);
-    }
-    if !ARE_NOTICED.load(Ordering::Relaxed) && !ARE_NOTICED.swap(true, Ordering::Relaxed) {
-        // SAFETY: the function touches an atomic and nothing else. Without memory for it forks are
-        // not noticed, as before the first call.
-        unsafe { libc::pthread_atfork(None, None, Some(count)) };
     }
 }
 

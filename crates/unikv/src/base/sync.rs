@@ -16,6 +16,7 @@
 
 #[cfg(all(test, unikv_model))]
 mod checked;
+mod held;
 #[cfg(not(all(test, unikv_model)))]
 mod locks;
 #[cfg(all(test, unikv_model))]

@@ -308,4 +308,13 @@ impl Core {
     pub(crate) fn now(&self) -> Duration {
         self.store.env().runtime.now()
     }
+
+    /// Calls `work`, which counts no look-ups: how long it took, and how often those of others read
+    /// files meanwhile.
+    pub(crate) fn beside_look_ups<T>(&self, work: impl FnOnce() -> T) -> (T, Duration, u64) {
+        let (began, misses) = (self.now(), self.cache.misses());
+        let done = work();
+        let took = self.now().saturating_sub(began);
+        (done, took, self.cache.misses().saturating_sub(misses))
+    }
 }

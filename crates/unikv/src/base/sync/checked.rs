@@ -9,13 +9,14 @@ use loom as checker;
 use shuttle as checker;
 
 use super::Weakness;
+use super::held::held;
 pub(crate) use checker::sync::{Arc, RwLockReadGuard, atomic};
 use checker::sync::{RwLockWriteGuard, atomic::AtomicUsize};
 use std::cell::Cell;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
-use std::sync::{PoisonError, TryLockError, Weak};
+use std::sync::{PoisonError, Weak};
 
 /// A mutex that does not poison.
 #[derive(Debug, Default)]
@@ -46,11 +47,7 @@ impl<T> Mutex<T> {
 
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.steps.take();
-        match self.mutex.try_lock() {
-            Ok(guard) => Some(self.guard(guard)),
-            Err(TryLockError::Poisoned(poisoned)) => Some(self.guard(poisoned.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        held(self.mutex.try_lock()).map(|guard| self.guard(guard))
     }
 }
 
@@ -115,11 +112,7 @@ impl<T> RwLock<T> {
     }
 
     pub(crate) fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        match self.0.try_read() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        held(self.0.try_read())
     }
 
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {

@@ -5,7 +5,8 @@
 //! own whatever the threads of its parent were doing: a table of waiting threads that the whole
 //! process shares would still list those that the fork did not copy.
 
-use std::sync::{self, PoisonError, TryLockError};
+use super::held::held;
+use std::sync::{self, PoisonError};
 use std::time::Duration;
 
 pub(crate) use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
@@ -23,14 +24,6 @@ fn acquire<G>(attempt: impl Fn() -> Option<G>, wait: impl FnOnce() -> G) -> G {
         }
     }
     wait()
-}
-
-fn held<G>(attempt: Result<G, TryLockError<G>>) -> Option<G> {
-    match attempt {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
 }
 
 /// A mutex that does not poison.

@@ -76,7 +76,7 @@ impl Process {
 
     /// Whether it is the calling one.
     #[inline]
-    pub(crate) fn is_this(&self) -> bool {
+    pub fn is_this(&self) -> bool {
         // SAFETY: see above. That the kernel empties the page of a child the compiler does not
         // know.
         let mark = unsafe { ptr::read_volatile(self.mark.as_ptr()) };

@@ -104,6 +104,7 @@ impl Event for OsEvent {
     fn notify(&self) {
         let waiting = (!is_weak(Weakness::EventLock)).then(|| self.waiting.lock());
         self.epoch.fetch_add(1, Ordering::AcqRel);
+        // The lock is free again before anybody wakes and wants it.
         let has_waiting = waiting.is_none_or(|waiting| *waiting > 0);
         if has_waiting {
             self.moved.notify_all();

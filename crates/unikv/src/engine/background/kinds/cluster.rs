@@ -110,11 +110,8 @@ impl Background {
 
     /// Copies the values of a slice.
     fn run_slice(&self, plan: &MergePlan) -> Result<Ended> {
-        let (began, misses) = (self.core.now(), self.core.cache.misses());
-        let ran = self.run_plan(plan);
-        let now = self.core.now();
-        let missed = self.core.cache.misses().saturating_sub(misses);
-        self.passes.ended(now, now.saturating_sub(began), missed);
+        let (ran, took, misses) = self.core.beside_look_ups(|| self.run_plan(plan));
+        self.passes.ended(self.core.now(), took, misses);
         ran.map(|()| Ended::Done)
     }
 

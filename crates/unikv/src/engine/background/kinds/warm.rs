@@ -138,10 +138,8 @@ impl Background {
 
     /// Calls `read`, and pauses if somebody else may have waited for it.
     fn giving_way(&self, read: impl FnOnce()) {
-        let (begin, misses) = (self.core.now(), self.core.cache.misses());
-        read();
-        if self.core.cache.misses() > misses {
-            let took = self.core.now().saturating_sub(begin);
+        let ((), took, misses) = self.core.beside_look_ups(read);
+        if misses > 0 {
             let pause = (took * GIVES_WAY).min(LONGEST_PAUSE);
             self.core.store.env().runtime.delay(pause);
         }
