@@ -65,7 +65,7 @@ struct Gap {
     end: Vec<u8>,
     seq: SeqNo,
     time_ms: u64,
-    /// How many steps it spares, about.
+    /// How many steps it spares, about. All together never have more than were added.
     steps: u64,
 }
 
@@ -294,9 +294,13 @@ impl ByStart {
     /// Cuts the range out of the gaps that meet it.
     fn clear(&mut self, (start, end): (&[u8], &[u8])) {
         for at in self.meeting((start, end)) {
-            let Some(gap) = self.remove(&at) else {
+            let Some(mut gap) = self.remove(&at) else {
                 continue;
             };
+            if at.as_slice() < start && gap.end.as_slice() > end {
+                // Both parts with all of them would be twice as many once they are one again.
+                gap.steps /= 2;
+            }
             if gap.end.as_slice() > end {
                 self.insert(end.to_vec(), gap.clone());
             }

@@ -214,6 +214,25 @@ fn what_comes_beside_readers_is_not_passed() {
 }
 
 #[test]
+fn a_gap_cut_and_made_one_again_spares_no_more_steps_than_were_added() {
+    const ROUNDS: u64 = 100;
+    let gaps = Gaps::new(&ArenaPool::new(1 << 20, 0));
+    let reader = GapReader {
+        seq: SeqNo(1),
+        time_ms: 0,
+        others: SeqNo(0),
+    };
+    gaps.add((b"a", b"z"), &reader, 8);
+    for _ in 0..ROUNDS {
+        gaps.add((b"k", b"l"), &reader, 1);
+    }
+    let by_start = gaps.by_start.lock();
+    let steps: Vec<u64> = by_start.gaps.values().map(|gap| gap.steps).collect();
+    assert_eq!(steps.len(), 1);
+    assert!(steps[0] <= 8 + ROUNDS, "{steps:?}");
+}
+
+#[test]
 fn what_is_taken_from_the_front_is_few_gaps_that_meet() {
     let pool = ArenaPool::new(1 << 20, 0);
     let gaps = Gaps::new(&pool);
