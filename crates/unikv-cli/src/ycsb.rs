@@ -96,7 +96,8 @@ pub struct Ycsb {
     /// Client threads
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     threads: usize,
-    /// Which records are touched; zipfian unless given, and always latest in d
+    /// Which records are touched: uniform, latest, or zipfian, also with a constant as in zipfian0.9;
+    /// zipfian unless given, and always latest in d
     #[arg(long, value_name = "NAME")]
     distribution: Option<Distribution>,
     /// The length of scans; 1 to 100 at random unless given
@@ -278,7 +279,7 @@ impl Ycsb {
                 "key_bytes": keys::KEY_BYTES,
                 "value_bytes": plan.values.mean(),
                 "threads": plan.threads,
-                "distribution": plan.distribution.map(Distribution::name),
+                "distribution": plan.distribution.map(|distribution| distribution.to_string()),
                 "scan_length": plan.scan_length,
                 "order": format!("{:?}", plan.order).to_lowercase(),
                 "verify": plan.verify,

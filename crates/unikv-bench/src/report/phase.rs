@@ -33,7 +33,7 @@ pub struct PhaseReport {
     pub phase: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     /// Which records were touched.
-    pub distribution: Option<&'static str>,
+    pub distribution: Option<String>,
     /// Client threads.
     pub threads: usize,
     /// Operations done.
@@ -187,6 +187,7 @@ impl PhaseReport {
         }
         let distribution = self
             .distribution
+            .as_ref()
             .map(|name| format!(", {name}"))
             .unwrap_or_default();
         if self.operations > 0 {

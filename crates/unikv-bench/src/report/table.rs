@@ -94,7 +94,7 @@ mod tests {
             engine_read_bytes_per_operation: Some(1_000_000.0),
             cpu_us_per_operation: Some(999.99),
             space_amplification: Some(10.55),
-            distribution: Some("zipfian"),
+            distribution: Some("zipfian".to_owned()),
             ..PhaseReport::default()
         };
         report.operations_per_second = 9_999_999.0;

@@ -51,7 +51,7 @@ fn mixed(mix: Mix, report: &PhaseReport) -> String {
         .map(|(share, of)| format!("{share} % {of}"))
         .collect();
     let mut words = shares.join(", ");
-    if let Some(distribution) = report.distribution {
+    if let Some(distribution) = &report.distribution {
         words.push_str(&format!(" ({distribution})"));
     }
     if report.scanned_records > 0 {

@@ -73,7 +73,7 @@ impl<'a, E: Engine> Client<'a, E> {
             shared,
             gauge,
             rng,
-            value: Vec::with_capacity(shared.values.most),
+            value: Vec::with_capacity(shared.values.range().1),
             seen: Vec::new(),
             group: Group::default(),
             latencies: Latencies::default(),

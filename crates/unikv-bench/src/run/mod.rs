@@ -17,7 +17,6 @@ use crate::measure::space::{SpaceUse, SpaceWatch, directory_bytes};
 use crate::measure::trace::{Gauge, Trace, Watch};
 use crate::report::phase::{Beside, PhaseReport};
 use crate::report::summary::MergeTally;
-use crate::workload::generator::Distribution;
 use crate::workload::phases::{Kind, Phase};
 use crate::workload::versions::VersionTable;
 use client::Task;
@@ -224,7 +223,9 @@ impl<'a, E: Engine> Runner<'a, E> {
 
     fn clients(&mut self, phase: &Phase) -> Result<PhaseReport, Failure> {
         let work = self.plan.work(phase, self.versions.present())?;
-        let distribution = work.distribution.map(Distribution::name);
+        let distribution = work
+            .distribution
+            .map(|distribution| distribution.to_string());
         let mut report = self.measure(phase, work)?;
         report.distribution = distribution;
         if phase.kind == Kind::Load {

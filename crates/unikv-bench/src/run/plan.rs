@@ -114,7 +114,7 @@ impl Plan {
         phase.distribution.unwrap_or(match self.distribution {
             _ if mix.latest => Distribution::Latest,
             Some(distribution) => distribution,
-            None => Distribution::Zipfian,
+            None => Distribution::ZIPFIAN,
         })
     }
 

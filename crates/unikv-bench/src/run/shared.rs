@@ -38,7 +38,7 @@ impl<E> Shared<'_, E> {
     /// Checks that a value read is one of `record`, and gives its version.
     pub fn verify_bytes(&self, what: &str, record: u64, value: &[u8]) -> Result<u64, Failure> {
         values::check(value, &self.values, record).map_err(|fault| {
-            let Lengths { least, most } = self.values;
+            let (least, most) = self.values.range();
             let expected = if least == most {
                 format!("a value of {least} bytes of this record")
             } else {

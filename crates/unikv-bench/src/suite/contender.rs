@@ -37,6 +37,12 @@ pub struct Tuning {
     pub max_space_amp: Option<f64>,
     /// When values are copied into the order of their keys.
     pub clustering: Option<Clusters>,
+    /// Values of fewer bytes stay beside their keys.
+    #[serde(default)]
+    pub inline_value_bytes: Option<u32>,
+    /// Bytes of a memtable, whatever the scale.
+    #[serde(default)]
+    pub memtable_bytes: Option<u64>,
 }
 
 /// UniKV's choices of clustering.
@@ -198,6 +204,14 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
     if let Some(clusters) = tuning.clustering {
         options = options.clustering(clusters.into());
         settings.push(("clustering", format!("{clusters:?}")));
+    }
+    if let Some(bytes) = tuning.inline_value_bytes {
+        options = options.inline_value_bytes(bytes);
+        settings.push(("inline_value_bytes", bytes.to_string()));
+    }
+    if let Some(bytes) = tuning.memtable_bytes {
+        options = options.memtable_bytes(bytes);
+        settings.push(("memtable_bytes", bytes.to_string()));
     }
     settings.push(("everything else", "as by default".to_owned()));
     (options, settings)

@@ -91,8 +91,7 @@ impl Scaled {
                 tuning: Tuning {
                     unsorted_bytes: part(run.tuning.unsorted_bytes),
                     partition_bytes: part(run.tuning.partition_bytes),
-                    max_space_amp: run.tuning.max_space_amp,
-                    clustering: run.tuning.clustering,
+                    ..run.tuning.clone()
                 },
             },
             limit_bytes: run

@@ -4,6 +4,7 @@
 //! `unikv ycsb --workload` takes it, run by one process; `@xF` stands for F times the records of
 //! the run. A step that ends with `die` kills its process as `kill -9` does.
 
+mod hashkv;
 mod living;
 mod operations;
 
@@ -91,6 +92,7 @@ fn sized(size: usize, value_bytes: usize, bytes: u64, steps: &[&'static str]) ->
 pub fn all() -> Vec<Experiment> {
     let mut all = of_the_paper();
     all.extend(of_its_parameters());
+    all.extend(hashkv::all());
     all.extend(of_others());
     all.extend(operations::all());
     all.extend(living::all());
@@ -231,34 +233,13 @@ fn of_its_parameters() -> Vec<Experiment> {
     ]
 }
 
-/// HashKV, Tucana, and the rows of UniKV's own targets.
+/// Tucana, and the rows of UniKV's own targets.
 fn of_others() -> Vec<Experiment> {
-    let phases = ["p0,p1,p2,p3,settle"];
-    let hashkv = |label: String, tuning| Run {
-        records: 42 * MILLION,
-        value_bytes: 992,
-        tuning,
-        ..paper(label, &phases)
-    };
-    let mut reserves = vec![hashkv("as it is".to_owned(), Tuning::default())];
-    reserves.extend([10, 20, 30, 50, 70, 90].map(|percent| {
-        let tuning = Tuning {
-            max_space_amp: Some(1.0 + f64::from(percent) / 100.0),
-            ..Tuning::default()
-        };
-        hashkv(format!("reserve {percent} %"), tuning)
-    }));
     // As many gets as make a cache's first filling a small part of them.
     let rows = "load,settle,scan50@x0.01,update@x0.5,settle,c@x0.4,scan50@x0.01,\
                 mix50:uniform@x0.05,a@x0.05,b@x0.05,d@x0.05,f@x0.05,e@x0.005,settle,\
                 update@x0.01,die";
     vec![
-        Experiment {
-            name: "hashkv",
-            title: "Update-heavy phases P0 to P3, with a reserve of 10 to 90 %",
-            source: "HashKV, Experiments 1 and 2",
-            runs: reserves,
-        },
         Experiment {
             name: "cycles",
             title: "CPU of an insert, a get and a five-row scan, everything in memory",
@@ -269,6 +250,38 @@ fn of_others() -> Vec<Experiment> {
                 ..paper(
                     "",
                     &["load,settle,verify,c:uniform@x0.1,scan5:uniform@x0.05"],
+                )
+            }],
+        },
+        Experiment {
+            name: "tucana",
+            title: "YCSB in the order of its author: A, B, C, F and D over one load, E over another",
+            source: "Tucana, Figures 5 to 7",
+            runs: vec![
+                paper(
+                    "A to D",
+                    &["load,settle,a@x0.1,b@x0.1,c@x0.1,f@x0.1,d@x0.1"],
+                ),
+                Run {
+                    scan_length: Some(100),
+                    ..paper("E", &["load,settle,e@x0.02"])
+                },
+            ],
+        },
+        Experiment {
+            name: "tucana-threads",
+            title: "Gets and inserts from 1 to 16 threads, everything in memory",
+            source: "Tucana, Figure 9",
+            runs: vec![Run {
+                records: 10 * MILLION,
+                data_over_memory: None,
+                ..paper(
+                    "",
+                    &[
+                        "load,settle,verify,c:uniform@x0.5*1,c:uniform@x0.5*2,c:uniform@x0.5*4,\
+                       c:uniform@x0.5*8,c:uniform@x0.5*16,insert@x0.1*1,insert@x0.1*2,\
+                       insert@x0.1*4,insert@x0.1*8,insert@x0.1*16",
+                    ],
                 )
             }],
         },

@@ -1,37 +1,90 @@
 //! Which record an operation touches.
 //!
 //! *Zipfian*: ranks by the rejection-free method of Gray et al. ("Quickly generating
-//! billion-record synthetic databases", SIGMOD 1994) with θ = 0.99 over the number of records,
-//! scattered over the records by an FNV-1a hash of the rank. YCSB's own scrambled generator draws
+//! billion-record synthetic databases", SIGMOD 1994) over the number of records, with θ = 0.99
+//! unless another is named, scattered over the records by an FNV-1a hash of the rank. YCSB's own scrambled generator draws
 //! from 10^10 items and folds them onto the records, which flattens the head (its hottest record
 //! takes 3.8 % whatever the size); drawing over the records themselves keeps the skew that θ
 //! names, and so does most of the literature.
 //!
 //! *Latest*: the same ranks counted back from the newest record, unscattered.
 
-use clap::ValueEnum;
 use rand::Rng;
-
-const THETA: f64 = 0.99;
+use std::fmt;
+use std::str::FromStr;
 
 /// A distribution over the records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
-    /// Zipf with constant 0.99, the hot records scattered
-    Zipfian,
-    /// Every record alike
+    /// Zipf, the hot records scattered.
+    Zipfian(Theta),
+    /// Every record alike.
     Uniform,
-    /// Zipf with constant 0.99, newest records hottest
+    /// Zipf with YCSB's constant, newest records hottest.
     Latest,
 }
 
 impl Distribution {
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
+    /// YCSB's.
+    pub const ZIPFIAN: Distribution = Distribution::Zipfian(Theta::YCSB);
+}
+
+impl FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Distribution, String> {
+        match name {
+            "uniform" => Ok(Distribution::Uniform),
+            "latest" => Ok(Distribution::Latest),
+            name => match name.strip_prefix("zipfian") {
+                Some("") => Ok(Distribution::ZIPFIAN),
+                Some(theta) => theta.parse().map(Distribution::Zipfian),
+                None => Err(format!(
+                    "unknown distribution {name:?}; there are uniform, latest, zipfian, and \
+                     zipfian with a constant, such as zipfian0.9"
+                )),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Distribution::Zipfian => "zipfian",
-            Distribution::Uniform => "uniform",
-            Distribution::Latest => "latest",
+            Distribution::Zipfian(Theta::YCSB) => f.write_str("zipfian"),
+            Distribution::Zipfian(theta) => write!(f, "zipfian{}", theta.value()),
+            Distribution::Uniform => f.write_str("uniform"),
+            Distribution::Latest => f.write_str("latest"),
+        }
+    }
+}
+
+/// Zipf's constant, between 0 and 1, in thousandths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Theta(u16);
+
+impl Theta {
+    /// That of YCSB, 0.99.
+    pub const YCSB: Theta = Theta(990);
+
+    fn value(self) -> f64 {
+        f64::from(self.0) / 1_000.0
+    }
+}
+
+impl FromStr for Theta {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Theta, String> {
+        let theta = text.parse::<f64>().ok();
+        let thousandths = theta.map(|theta| (theta * 1_000.0).round());
+        match thousandths {
+            Some(thousandths) if (1.0..1_000.0).contains(&thousandths) => {
+                Ok(Theta(thousandths as u16))
+            }
+            _ => Err(format!(
+                "{text:?} as the constant of Zipf; more than 0 and less than 1"
+            )),
         }
     }
 }
@@ -48,16 +101,17 @@ pub struct Zipfian {
 
 impl Zipfian {
     /// Over at least one item.
-    pub fn new(items: u64) -> Zipfian {
+    pub fn new(items: u64, theta: Theta) -> Zipfian {
         let items = items.max(1);
-        let (zeta, zeta_2) = (zeta(items), zeta(2));
+        let theta = theta.value();
+        let (zeta, zeta_2) = (zeta(items, theta), zeta(2, theta));
         let n = items as f64;
         Zipfian {
             items,
             zeta,
-            alpha: 1.0 / (1.0 - THETA),
-            eta: (1.0 - (2.0 / n).powf(1.0 - THETA)) / (1.0 - zeta_2 / zeta),
-            second: 1.0 + 0.5_f64.powf(THETA),
+            alpha: 1.0 / (1.0 - theta),
+            eta: (1.0 - (2.0 / n).powf(1.0 - theta)) / (1.0 - zeta_2 / zeta),
+            second: 1.0 + 0.5_f64.powf(theta),
         }
     }
 
@@ -90,16 +144,16 @@ impl Zipfian {
 }
 
 /// The sum of 1/i^θ for i from 1 to n: term by term at first, then by Euler and Maclaurin.
-fn zeta(n: u64) -> f64 {
+fn zeta(n: u64, theta: f64) -> f64 {
     const EXACT: u64 = 10_000;
-    let head: f64 = (1..=n.min(EXACT)).map(|i| (i as f64).powf(-THETA)).sum();
+    let head: f64 = (1..=n.min(EXACT)).map(|i| (i as f64).powf(-theta)).sum();
     if n <= EXACT {
         return head;
     }
     let (a, b) = (EXACT as f64, n as f64);
-    let integral = (b.powf(1.0 - THETA) - a.powf(1.0 - THETA)) / (1.0 - THETA);
-    let ends = (b.powf(-THETA) - a.powf(-THETA)) / 2.0;
-    let slopes = THETA * (a.powf(-THETA - 1.0) - b.powf(-THETA - 1.0)) / 12.0;
+    let integral = (b.powf(1.0 - theta) - a.powf(1.0 - theta)) / (1.0 - theta);
+    let ends = (b.powf(-theta) - a.powf(-theta)) / 2.0;
+    let slopes = theta * (a.powf(-theta - 1.0) - b.powf(-theta - 1.0)) / 12.0;
     head + integral + ends + slopes
 }
 
@@ -124,14 +178,14 @@ impl Chooser {
     pub fn new(distribution: Distribution, records: u64, inserts: u64) -> Chooser {
         match distribution {
             Distribution::Uniform => Chooser::Uniform,
-            Distribution::Zipfian => {
+            Distribution::Zipfian(theta) => {
                 let span = records + inserts;
                 Chooser::Zipfian {
-                    zipf: Zipfian::new(span),
+                    zipf: Zipfian::new(span, theta),
                     span,
                 }
             }
-            Distribution::Latest => Chooser::Latest(Zipfian::new(records)),
+            Distribution::Latest => Chooser::Latest(Zipfian::new(records, Theta::YCSB)),
         }
     }
 
@@ -193,26 +247,49 @@ mod tests {
 
     #[test]
     fn zeta_by_integral_equals_the_sum() {
-        let sum: f64 = (1..=300_000_u64).map(|i| (i as f64).powf(-THETA)).sum();
-        assert!((zeta(300_000) - sum).abs() < 1e-9);
-        assert_eq!(zeta(1), 1.0);
+        for theta in [0.2, 0.9, 0.99] {
+            let sum: f64 = (1..=300_000_u64).map(|i| (i as f64).powf(-theta)).sum();
+            assert!((zeta(300_000, theta) / sum - 1.0).abs() < 1e-9, "{theta}");
+            assert_eq!(zeta(1, theta), 1.0);
+        }
     }
 
     #[test]
     fn ranks_follow_the_law() {
-        let (items, mut rng) = (100_000, SmallRng::seed_from_u64(1));
-        let zipf = Zipfian::new(items);
-        let mut counts = vec![0_u64; items as usize];
-        for _ in 0..DRAWS {
-            counts[zipf.next(&mut rng) as usize] += 1;
+        for theta in [Theta::YCSB, Theta(900), Theta(500)] {
+            let (items, mut rng) = (100_000, SmallRng::seed_from_u64(1));
+            let zipf = Zipfian::new(items, theta);
+            let mut counts = vec![0_u64; items as usize];
+            for _ in 0..DRAWS {
+                counts[zipf.next(&mut rng) as usize] += 1;
+            }
+            for share in [1_usize, 10, 1_000, 20_000] {
+                let drawn = counts[..share].iter().sum::<u64>() as f64 / DRAWS as f64;
+                let law = zeta(share as u64, theta.value()) / zeta(items, theta.value());
+                let (first, theta) = (share, theta.value());
+                assert!(
+                    (drawn - law).abs() < 0.02,
+                    "{theta}, first {first}: {drawn} against {law}"
+                );
+            }
         }
-        for share in [1_usize, 10, 1_000, 20_000] {
-            let drawn = counts[..share].iter().sum::<u64>() as f64 / DRAWS as f64;
-            let law = zeta(share as u64) / zeta(items);
-            assert!(
-                (drawn - law).abs() < 0.02,
-                "first {share}: {drawn} against {law}"
-            );
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_shown() {
+        for name in ["uniform", "latest", "zipfian", "zipfian0.9", "zipfian0.001"] {
+            assert_eq!(name.parse::<Distribution>().unwrap().to_string(), name);
+        }
+        assert_eq!("zipfian0.99".parse(), Ok(Distribution::ZIPFIAN));
+        for name in [
+            "zipf",
+            "zipfian1",
+            "zipfian0",
+            "zipfian-1",
+            "zipfiannan",
+            "",
+        ] {
+            assert!(name.parse::<Distribution>().is_err(), "{name}");
         }
     }
 
@@ -221,7 +298,7 @@ mod tests {
         let mut rng = SmallRng::seed_from_u64(2);
         for distribution in [
             Distribution::Uniform,
-            Distribution::Zipfian,
+            Distribution::ZIPFIAN,
             Distribution::Latest,
         ] {
             for records in [1, 2, 1_000] {
@@ -238,7 +315,7 @@ mod tests {
     #[test]
     fn ranks_are_drawn_as_often_as_is_said() {
         for items in [1, 2, 3, 50_000] {
-            let (mut rng, zipf) = (SmallRng::seed_from_u64(4), Zipfian::new(items));
+            let (mut rng, zipf) = (SmallRng::seed_from_u64(4), Zipfian::new(items, Theta::YCSB));
             for rank in [0, 1, 2, 3, 100, 10_000] {
                 let draws = (0..DRAWS).filter(|_| zipf.next(&mut rng) < rank);
                 let drawn = draws.count() as f64 / DRAWS as f64;
@@ -253,8 +330,8 @@ mod tests {
         let (records, held) = (2_000, 200);
         for (distribution, inserts) in [
             (Distribution::Uniform, 0),
-            (Distribution::Zipfian, 0),
-            (Distribution::Zipfian, 500),
+            (Distribution::ZIPFIAN, 0),
+            (Distribution::ZIPFIAN, 500),
             (Distribution::Latest, 0),
         ] {
             let mut rng = SmallRng::seed_from_u64(5);
@@ -283,7 +360,7 @@ mod tests {
         let newest = (0..DRAWS)
             .filter(|_| chooser.next(&mut rng, 5_000) >= 4_900)
             .count() as f64;
-        let law = zeta(100) / zeta(1_000);
+        let law = zeta(100, 0.99) / zeta(1_000, 0.99);
         assert!((newest / DRAWS as f64 - law).abs() < 0.02);
     }
 }

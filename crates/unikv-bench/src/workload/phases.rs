@@ -117,13 +117,7 @@ impl Phase {
             return Err(format!("{label}: a rate of nothing"));
         }
         let (name, distribution) = match rest.split_once(':') {
-            Some((name, distribution)) => {
-                let parsed = <Distribution as clap::ValueEnum>::from_str(distribution, true);
-                (
-                    name,
-                    Some(parsed.map_err(|_| format!("unknown distribution {distribution:?}"))?),
-                )
-            }
+            Some((name, distribution)) => (name, Some(distribution.parse()?)),
             None => (rest, None),
         };
         let kind = Kind::parse(name)

@@ -12,44 +12,77 @@ pub const HEADER_BYTES: usize = 16;
 
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// How long values are: all alike, or as many from 16 to 32 bytes as from 8 to 16 KiB, each as its
-/// record and version say.
+/// How long values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lengths {
-    /// The shortest.
-    pub least: usize,
-    /// The longest.
-    pub most: usize,
+#[serde(untagged)]
+pub enum Lengths {
+    /// Alike, or as many from 16 to 32 bytes as from 8 to 16 KiB, each as its record and version
+    /// say.
+    Spread {
+        /// The shortest.
+        least: usize,
+        /// The longest.
+        most: usize,
+    },
+    /// Of two kinds, each value as its record says.
+    Two {
+        /// The short ones.
+        short: usize,
+        /// The long ones.
+        long: usize,
+        /// Short ones to long ones.
+        ratio: (u32, u32),
+    },
 }
 
 impl Lengths {
     /// All alike.
     pub const fn fixed(bytes: usize) -> Lengths {
-        Lengths {
+        Lengths::Spread {
             least: bytes,
             most: bytes,
+        }
+    }
+
+    /// The shortest and the longest.
+    pub fn range(&self) -> (usize, usize) {
+        match *self {
+            Lengths::Spread { least, most } => (least, most),
+            Lengths::Two { short, long, .. } => (short, long),
         }
     }
 
     /// Of one value.
     #[inline]
     pub fn of(&self, record: u64, version: u64) -> usize {
-        if self.least == self.most {
-            return self.least;
+        match *self {
+            Lengths::Spread { least, most } if least == most => least,
+            Lengths::Spread { least, most } => {
+                // Of the seed that the fill is made of, 53 bits make a number from 0 to 1.
+                let draw = (seed(record, version) >> 11) as f64 / (1_u64 << 53) as f64;
+                let ratio = most as f64 / least as f64;
+                (least as f64 * ratio.powf(draw)) as usize
+            }
+            Lengths::Two { short, long, ratio } => {
+                let all = u64::from(ratio.0) + u64::from(ratio.1);
+                let is_short = seed(record, 0) % all < u64::from(ratio.0);
+                if is_short { short } else { long }
+            }
         }
-        // Of the seed that the fill is made of, 53 bits make a number from 0 to 1.
-        let draw = (seed(record, version) >> 11) as f64 / (1_u64 << 53) as f64;
-        let ratio = self.most as f64 / self.least as f64;
-        (self.least as f64 * ratio.powf(draw)) as usize
     }
 
     /// The mean of many.
     pub fn mean(&self) -> usize {
-        let (least, most) = (self.least as f64, self.most as f64);
-        if self.least == self.most {
-            self.least
-        } else {
-            ((most - least) / (most / least).ln()) as usize
+        match *self {
+            Lengths::Spread { least, most } if least == most => least,
+            Lengths::Spread { least, most } => {
+                let (least, most) = (least as f64, most as f64);
+                ((most - least) / (most / least).ln()) as usize
+            }
+            Lengths::Two { short, long, ratio } => {
+                let (shorts, longs) = (ratio.0 as usize, ratio.1 as usize);
+                (shorts * short + longs * long) / (shorts + longs)
+            }
         }
     }
 }
@@ -191,8 +224,22 @@ mod tests {
     }
 
     #[test]
+    fn two_kinds_stand_in_their_ratio_and_a_record_keeps_its_own() {
+        let lengths = Lengths::Two {
+            short: 16,
+            long: 1_000,
+            ratio: (2, 1),
+        };
+        let of = |version| (0..30_000).map(move |record| lengths.of(record, version));
+        let shorts = of(0).filter(|&length| length == 16).count();
+        assert!((19_500..20_500).contains(&shorts), "{shorts}");
+        assert!(of(0).eq(of(7)));
+        assert_eq!(lengths.mean(), 344);
+    }
+
+    #[test]
     fn a_mixture_has_as_many_values_of_each_magnitude() {
-        let lengths = Lengths {
+        let lengths = Lengths::Spread {
             least: 16,
             most: 16 << 10,
         };

@@ -84,7 +84,7 @@ impl<'a> Worker<'a> {
             puts,
             thread,
             rng: SmallRng::seed_from_u64(shared.seed.wrapping_add(thread << 32)),
-            hot: Chooser::new(Distribution::Zipfian, shared.oracle.keys_per_thread, 0),
+            hot: Chooser::new(Distribution::ZIPFIAN, shared.oracle.keys_per_thread, 0),
             value: Vec::new(),
             batch: Batch::new(),
             snapshots: Vec::new(),

@@ -122,7 +122,7 @@ pub(super) fn all() -> Vec<Experiment> {
     ]
 }
 
-const MIXTURE: Lengths = Lengths {
+const MIXTURE: Lengths = Lengths::Spread {
     least: 16,
     most: 16 << 10,
 };
