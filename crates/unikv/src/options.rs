@@ -1,6 +1,6 @@
-//! The options of a database: about a dozen, each with a unit, a default that serves, its effect.
+//! The options of a database, each with a unit, a default that serves, and its effect.
 //!
-//! Only `db` reads [`Options`]; the layers below receive the values they need.
+//! Only `engine` reads [`Options`]; the layers below receive the values they need.
 
 mod effective;
 mod follow;
@@ -61,7 +61,8 @@ pub enum Clustering {
 /// again. The one exception is a memory budget that has become too small for the indexes at hand.
 /// Releases before this one stored the defaults, too. See
 /// [`Db::options`](crate::Db::options) for what is in effect. `create_if_missing`,
-/// `error_if_exists`, `in_memory`, `durability` and `background_threads` are not stored.
+/// `error_if_exists`, `in_memory`, `durability`, `background_threads`, listeners and instruments are
+/// not stored.
 ///
 /// ```
 /// # use unikv::{Durability, Options};

@@ -225,7 +225,7 @@ impl Version {
     }
 
     /// Per record file what key tables point to, and the large values of UnsortedStore tables.
-    /// Nobody decrements: it is a sum (design: GC). A large value of a table that is merged in one
+    /// Nobody decrements: it is a sum. A large value of a table that is merged in one
     /// partition and not yet in another may count twice until then.
     pub(crate) fn live(&self) -> &HashMap<FileNumber, Live> {
         self.live.get_or_init(|| {

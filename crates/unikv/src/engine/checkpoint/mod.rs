@@ -1,4 +1,4 @@
-//! Checkpoints: the state of the database at one sequence number, as files (design: Checkpoints).
+//! Checkpoints: the state of the database at one sequence number, as files.
 //!
 //! A checkpoint is what the directory would be if the process died at one moment at which no write
 //! is under way, without what nothing lists: the data files of a view, the files of large values

@@ -1,6 +1,6 @@
 //! Bringing a directory back to the state of its last acknowledged write (paper §III-G).
 //!
-//! CURRENT → manifest → version → hash indexes from the key sections → WAL. Nothing is written or
+//! CURRENT → manifest → version → WAL → hash indexes from the key sections. Nothing is written or
 //! removed here: opening the database does that afterwards, so a recovery that fails or is
 //! cut changes nothing.
 

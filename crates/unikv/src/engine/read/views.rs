@@ -1,4 +1,4 @@
-//! The views that iterators hold.
+//! The list of open iterators, and the view and cursors that each of them holds.
 //!
 //! Locks: `held` and the position in each [`Hold`] are leaf locks.
 

@@ -1,4 +1,4 @@
-//! Deleted records give their space back early, and also when nobody writes any more (design I7).
+//! Deleted records give their space back early, and also when nobody writes any more (promise I7).
 //!
 //! A tombstone or a short value takes a few bytes and may hide a large record, which only its
 //! flush, its merge and then garbage collection reclaim. Three rules bound what is hidden

@@ -1,4 +1,4 @@
-//! Group commit (paper §III-B, "WAL"; design §3 "put").
+//! Group commit (paper §III-B, "WAL").
 //!
 //! The leader of the [queue](super::queue) assigns sequence numbers to its batch and to those of
 //! the writers that wait, appends all to the WAL in one write, syncs if one of them asks for it,

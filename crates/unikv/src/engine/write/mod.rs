@@ -1,4 +1,4 @@
-//! The write path: group commit (paper §III-B, "WAL"; design §3 "put").
+//! The write path: group commit (paper §III-B, "WAL").
 //!
 //! A writer enters the [`queue`] and leads, or its batch is committed by a leader in a [`group`].
 //! Here is what goes on around that: room for a group, sealing, resuming after a failure, syncs.

@@ -1,6 +1,6 @@
 //! How much space the files take, and how much of it is garbage. How much there may be: [`limits`].
 //!
-//! The promise (design I7) is about keys and values of visible records. What is known of them: key
+//! The promise (promise I7) is about keys and values of visible records. What is known of them: key
 //! tables count what the newest versions take, and the older ones. What records of the
 //! UnsortedStore supersede there is [estimated](crate::jobs::space::hidden).
 

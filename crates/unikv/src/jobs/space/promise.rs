@@ -1,5 +1,5 @@
 //! What the visible records of a key table may take on the disk: the formula of
-//! [`Options::max_space_amp`](crate::Options::max_space_amp) (design I7).
+//! [`Options::max_space_amp`](crate::Options::max_space_amp) (promise I7).
 //!
 //! That is the factor times the bytes of their keys and values, of these as they are stored. Beside
 //! them stand a frame, a pointer, and in places the key once more; where keys are long, values

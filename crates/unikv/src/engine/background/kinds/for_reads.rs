@@ -1,5 +1,5 @@
 //! Reading key blocks and making pointer indexes that reads have made worth it (see
-//! `key_table::section::all_blocks` and `key_table::pointer_index`); and, while writers are idle,
+//! `key_table::reader::section::all_blocks` and `key_table::pointer_index`); and, while writers are idle,
 //! the indexes of all tables, if there is room for all. The first look-ups after an idle pass,
 //! which replaces the tables, are as fast as later ones then.
 //!
