@@ -96,8 +96,8 @@ pub struct Ycsb {
     /// Client threads
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     threads: usize,
-    /// Which records are touched: uniform, latest, or zipfian, also with a constant as in zipfian0.9;
-    /// zipfian unless given, and always latest in d
+    /// Which records are touched: uniform, latest, or zipfian, also with a constant as in
+    /// zipfian0.9; zipfian unless given, and always latest in d
     #[arg(long, value_name = "NAME")]
     distribution: Option<Distribution>,
     /// The length of scans; 1 to 100 at random unless given

@@ -3,7 +3,7 @@
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::locks::Mutex;
-use crate::boundary::waits::{detached, lock};
+use crate::boundary::waits::detached;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[pyclass(module = "unikv", frozen)]
 pub(crate) struct Changes {
     changes: Mutex<unikv::Changes>,
+    /// As of the last look. A thread that waits for changes has their lock most of the time.
+    token: Mutex<Token>,
     timeout: Option<Duration>,
     guard: Arc<Guard>,
 }
@@ -37,6 +39,7 @@ impl Changes {
             Ok::<_, Fault>(guard.db()?.updates_with(token, options)?)
         })?;
         Ok(Changes {
+            token: Mutex::new(changes.token()),
             changes: Mutex::new(changes),
             timeout,
             guard: Arc::clone(guard),
@@ -60,11 +63,13 @@ impl Changes {
             let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
             let change = detached(py, || {
                 let mut changes = self.changes.lock();
-                if patience.is_zero() {
+                let change = if patience.is_zero() {
                     changes.try_next()
                 } else {
                     changes.next_timeout(patience)
-                }
+                };
+                *self.token.lock() = changes.token();
+                change
             })?;
             py.check_signals()?;
             match change {
@@ -77,9 +82,9 @@ impl Changes {
 
     /// Everything up to this token has been handed out: where to go on, also after a restart.
     #[getter]
-    fn token(&self, py: Python<'_>) -> PyResult<String> {
+    fn token(&self) -> PyResult<String> {
         self.guard.check()?;
-        Ok(lock(py, &self.changes).token().to_string())
+        Ok(self.token.lock().to_string())
     }
 }
 

@@ -179,6 +179,11 @@ const CASES: &[Case] = &[
         unit("engine::read::iter::tests::gaps::what_is_ingested_into_a_gap_is_seen"),
         0,
     ),
+    Case(
+        Seeded::GapForEarlierReaders,
+        unit("engine::follow::tests::a_snapshot_sees_what_has_expired_for_a_later_state"),
+        0,
+    ),
     // Checkpoints and backups.
     Case(
         Seeded::CheckpointOfDurableLog,

@@ -61,8 +61,8 @@ pub enum Clustering {
 /// again. The one exception is a memory budget that has become too small for the indexes at hand.
 /// Releases before this one stored the defaults, too. See
 /// [`Db::options`](crate::Db::options) for what is in effect. `create_if_missing`,
-/// `error_if_exists`, `in_memory`, `durability`, `background_threads`, listeners and instruments are
-/// not stored.
+/// `error_if_exists`, `in_memory`, `durability`, `background_threads`, listeners and instruments
+/// are not stored.
 ///
 /// ```
 /// # use unikv::{Durability, Options};

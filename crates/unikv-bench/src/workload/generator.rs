@@ -2,10 +2,10 @@
 //!
 //! *Zipfian*: ranks by the rejection-free method of Gray et al. ("Quickly generating
 //! billion-record synthetic databases", SIGMOD 1994) over the number of records, with θ = 0.99
-//! unless another is named, scattered over the records by an FNV-1a hash of the rank. YCSB's own scrambled generator draws
-//! from 10^10 items and folds them onto the records, which flattens the head (its hottest record
-//! takes 3.8 % whatever the size); drawing over the records themselves keeps the skew that θ
-//! names, and so does most of the literature.
+//! unless another is named, scattered over the records by an FNV-1a hash of the rank. YCSB's own
+//! scrambled generator draws from 10^10 items and folds them onto the records, which flattens the
+//! head (its hottest record takes 3.8 % whatever the size); drawing over the records themselves
+//! keeps the skew that θ names, and so does most of the literature.
 //!
 //! *Latest*: the same ranks counted back from the newest record, unscattered.
 

@@ -76,7 +76,11 @@ impl Repository {
         core.check_outside(&self.dir, "choose a directory elsewhere")?;
         let begin = core.now();
         let _lock = layout.prepare(store.database())?;
-        let number = layout.numbers()?.last().map_or(1, |last| last + 1);
+        let last = layout.numbers()?.last().copied().unwrap_or(0);
+        let number = last.checked_add(1).ok_or_else(|| {
+            let what = format!("there is no number for a point after {last}");
+            Error::invalid(what, "choose a repository of its own")
+        })?;
         let new = NewDirectory::begin(layout.vfs, &layout.point(number), is_part_of_point)?;
         let mut pinned = pin()?;
         let log = pinned.copy_log(new.path())?;
@@ -178,7 +182,7 @@ impl<'a> Copying<'a> {
             self.copied_bytes += file.len;
         }
         self.progress.files += 1;
-        self.progress.bytes += file.len;
+        self.progress.bytes = self.progress.bytes.saturating_add(file.len);
         self.repository.report(self.progress);
         Ok(())
     }

@@ -76,7 +76,8 @@ impl Point {
 
     /// How many bytes it has when it is restored.
     pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
+        let bytes = self.files.iter().map(|file| file.bytes);
+        bytes.fold(0, u64::saturating_add)
     }
 
     pub(super) fn encode(&self) -> String {

@@ -133,7 +133,7 @@ impl Repository {
         for file in &point.files {
             act(file, &layout.place(&dir, file))?;
             progress.files += 1;
-            progress.bytes += file.bytes;
+            progress.bytes = progress.bytes.saturating_add(file.bytes);
             self.report(progress);
         }
         Ok(())

@@ -12,10 +12,11 @@
 //! one does so between two uses of what is seen here. [`Arc`] is for the few places where a checker
 //! is to follow the count itself.
 //!
-//! No lock is taken here.
+//! Of locks [`FairMutex`] alone takes two.
 
 #[cfg(all(test, unikv_model))]
 mod checked;
+mod fair;
 mod held;
 #[cfg(not(all(test, unikv_model)))]
 mod locks;
@@ -24,6 +25,8 @@ pub(crate) use checked::*;
 
 #[cfg(not(all(test, unikv_model)))]
 pub(crate) use plain::*;
+
+pub(crate) use fair::FairMutex;
 
 /// The names as they are.
 #[cfg(not(all(test, unikv_model)))]

@@ -269,22 +269,32 @@ impl Entries {
             let mut looked_at = 0;
             let (upto, is_cut) = loop {
                 let Some(node) = at.filter(|node| node.key() < end) else {
-                    break (end, false);
+                    break (end.to_vec(), false);
                 };
                 if node.seq() > reader.seq && node.entry().kind != Kind::Delete {
-                    break (node.key(), true);
+                    break (node.key().to_vec(), true);
                 }
-                if looked_at >= LOOKED_AT && node.key() > from.as_slice() {
-                    break (node.key(), false);
+                if looked_at >= LOOKED_AT {
+                    if node.key() > from.as_slice() {
+                        break (node.key().to_vec(), false);
+                    }
+                    // Of one key there are many versions. The rest of them are older still, or too
+                    // many have come since.
+                    let is_older = node.seq() <= reader.seq;
+                    break if is_older {
+                        ([node.key(), &[0]].concat(), false)
+                    } else {
+                        (from.clone(), true)
+                    };
                 }
                 looked_at += 1;
                 at = node.next(0);
             };
-            self.gaps.add((&from, upto), reader, looked_at);
+            self.gaps.add((&from, &upto), reader, looked_at);
             if is_cut {
                 return;
             }
-            from = upto.to_vec();
+            from = upto;
         }
     }
 

@@ -87,10 +87,7 @@ impl RecordFile {
 
     /// The record that `pointer` names: from the cache, or with one read.
     pub(crate) fn get(&self, pointer: RecordPointer) -> Result<Record> {
-        if let Some(record) = self.cached(pointer.offset)
-            && pointer.file == self.meta.number
-            && record.frame_len() == pointer.len as usize
-        {
+        if let Some(record) = self.cached(pointer) {
             return Ok(record);
         }
         let record = self.read(pointer)?;
@@ -153,12 +150,7 @@ impl RecordFile {
             return self.read_chunked(offset, header, &frame);
         }
         if header.frame_len() > first_len {
-            // Not `resize`: it could copy the slack of a reallocation, too.
-            let mut whole = vec![0; header.frame_len()];
-            let (first, rest) = whole.split_at_mut(first_len);
-            first.copy_from_slice(&frame);
-            self.file.read_exact_at(rest, offset + first_len as u64)?;
-            frame = whole;
+            frame = self.read_rest(&frame, header.frame_len(), offset)?;
         }
         frame.truncate(header.frame_len());
         if frame.capacity() - frame.len() > frame.len() / MOST_SLACK_PART {
@@ -313,11 +305,26 @@ impl RecordFile {
         self.decode_pointed(Bytes::from(frame), pointer)
     }
 
-    /// The record at `offset`, if it is in the cache.
-    fn cached(&self, offset: u64) -> Option<Record> {
+    /// The `len` bytes at `offset`, which begin with `first` and are all within the records.
+    fn read_rest(&self, first: &[u8], len: usize, offset: u64) -> Result<Vec<u8>> {
+        // Not `resize`: it could copy the slack of a reallocation, too.
+        let mut whole = vec![0; len];
+        let (known, rest) = whole.split_at_mut(first.len());
+        known.copy_from_slice(first);
+        self.file.read_exact_at(rest, offset + first.len() as u64)?;
+        Ok(whole)
+    }
+
+    /// The record that `pointer` names, if it is in the cache.
+    #[inline]
+    fn cached(&self, pointer: RecordPointer) -> Option<Record> {
+        if pointer.file != self.meta.number {
+            return None;
+        }
         let whole = |frame: CachedFrame<'_>| frame.part(0..frame.bytes().len());
-        let frame = self.cache.record(self.meta.number, offset, whole)?;
-        Record::from_cache(frame, &self.place(offset))
+        let frame = self.cache.record(pointer.file, pointer.offset, whole)?;
+        let record = Record::from_cache(frame, &self.place(pointer.offset))?;
+        (record.frame_len() == pointer.len as usize).then_some(record)
     }
 
     /// Offers the cache a record whose buffer is its own.

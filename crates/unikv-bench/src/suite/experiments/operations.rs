@@ -2,7 +2,7 @@
 
 use super::{Experiment, GB, MILLION, Run, paper, sized};
 use crate::suite::contender::{Clusters, Tuning};
-use crate::workload::keys::KeyOrder;
+use crate::workload::keys::{KEY_BYTES, KeyOrder};
 
 /// All of them.
 pub(super) fn all() -> Vec<Experiment> {
@@ -93,6 +93,12 @@ pub(super) fn all() -> Vec<Experiment> {
             },
         ),
         Experiment {
+            name: "inlining",
+            title: "Small values beside their keys, and apart from them",
+            source: "UniKV's suite",
+            runs: inlining(),
+        },
+        Experiment {
             name: "clustering",
             title: "Scans before and after updates, by when values are copied into the order of keys",
             source: "UniKV's suite",
@@ -130,4 +136,27 @@ pub(super) fn all() -> Vec<Experiment> {
             ),
         ),
     ]
+}
+
+/// The threshold of inlining is best where both of a size cost the same.
+fn inlining() -> Vec<Run> {
+    let mut runs = Vec::new();
+    for value_bytes in [32, 64, 128, 256, 512] {
+        for (place, inline_value_bytes) in [("beside", 1 << 10), ("apart", 0)] {
+            runs.push(Run {
+                label: format!("{value_bytes} B {place}"),
+                records: 40 * GB / (value_bytes + KEY_BYTES) as u64,
+                value_bytes,
+                tuning: Tuning {
+                    inline_value_bytes: Some(inline_value_bytes),
+                    ..Tuning::default()
+                },
+                ..paper(
+                    "",
+                    &["load,settle,c@x0.1,scan50@x0.005,update@x0.5,settle,c@x0.1,scan50@x0.005"],
+                )
+            });
+        }
+    }
+    runs
 }

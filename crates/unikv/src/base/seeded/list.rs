@@ -156,6 +156,8 @@ bugs! {
     GapUnverified,
     /// I5: a gap hides what was ingested after it was found.
     GapHidesIngested,
+    /// I5: a gap of tombstones serves readers for whom what is one by now had not expired.
+    GapForEarlierReaders,
 
     // The hash index and lookups.
     /// I5: an equal tag counts as an equal key.

@@ -12,8 +12,13 @@ use std::time::Duration;
 impl Background {
     /// Flushes, freezes every generation of the partitions that meet the range between the bounds,
     /// and waits until all are merged.
-    pub(crate) fn compact(&self, (lower, upper): &(Vec<u8>, Vec<u8>)) -> Result<()> {
+    pub(crate) fn compact(&self, bounds: &(Vec<u8>, Vec<u8>)) -> Result<()> {
         self.write.flush_memtables()?;
+        self.merge_tables(bounds)
+    }
+
+    /// The same of what has been flushed.
+    pub(crate) fn merge_tables(&self, (lower, upper): &(Vec<u8>, Vec<u8>)) -> Result<()> {
         if lower >= upper {
             return Ok(());
         }

@@ -17,7 +17,7 @@ pub(crate) use state::{CatalogState, FlushBlock};
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::base::sync::{Mutex, MutexGuard};
+use crate::base::sync::{FairMutex, MutexGuard};
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
@@ -37,7 +37,7 @@ pub(crate) struct Catalog {
     core: Arc<Core>,
     space: Arc<DiskSpace>,
     read: Arc<ReadState>,
-    state: Mutex<CatalogState>,
+    state: FairMutex<CatalogState>,
     /// Edits in the manifest, counted over all manifests of the database.
     manifest_edits: AtomicU64,
 }
@@ -54,7 +54,7 @@ impl Catalog {
             space: Arc::clone(space),
             read: Arc::clone(read),
             manifest_edits: AtomicU64::new(state.manifest.edits()),
-            state: Mutex::new(state),
+            state: FairMutex::new(state),
         })
     }
 

@@ -138,12 +138,19 @@ pub(super) fn of_write(
     token: Token,
     write: &WalWrite<'_>,
 ) -> Result<Change> {
-    let mut ops = Vec::with_capacity(write.count as usize);
+    // An operation takes more than one byte.
+    let most = write.ops.len();
+    let mut ops = Vec::with_capacity((write.count as usize).min(most));
     let mut seq = write.base_seq;
     for op in OpsIter::new(write.ops) {
         let op = op.map_err(|bad| bad.in_log(path))?;
         ops.push(of_op(core, path, seq, &op)?);
         seq.0 += 1;
+    }
+    if ops.len() != write.count as usize {
+        let (holds, says) = (ops.len(), write.count);
+        let what = format!("a record holds {holds} operations and says {says}");
+        return Err(Error::corruption(path, 0, what));
     }
     Ok(Change {
         token,

@@ -1,7 +1,10 @@
 //! A follower applies the changes to a copy, which must be what the database holds.
 
+use super::decode::of_write;
 use super::{Change, ChangeOp, Changes, ChangesOptions, KeyspaceChange, Token, What};
+use crate::base::keys::SeqNo;
 use crate::engine::tests::{Machine, small};
+use crate::log::WalWrite;
 use crate::vfs::Vfs;
 use crate::vfs::sim::{Fault, Keep, SimRuntime};
 use crate::{Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options};
@@ -511,6 +514,23 @@ fn tokens_of_other_histories_are_refused() {
     let mut changes = db.updates_since(token).unwrap();
     db.close().unwrap();
     assert_eq!(changes.try_next().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_record_that_says_more_operations_than_it_holds_is_damage() {
+    let machine = Machine::new(31);
+    let (db, _) = machine.open(options(1 << 20));
+    let token = db.token().unwrap();
+    let write = WalWrite {
+        base_seq: SeqNo(1),
+        count: u32::MAX,
+        host_mark: None,
+        ops: &[],
+    };
+    let path = Path::new("/db/000001.wal");
+    let error = of_write(&db.0.engine.core, path, token, &write).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert_eq!(error.file(), Some(path));
 }
 
 #[test]

@@ -128,6 +128,35 @@ fn a_follower_shows_each_state_across_every_job() {
 }
 
 #[test]
+fn a_snapshot_sees_what_has_expired_for_a_later_state() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let machine = Machine::new(12);
+    let (db, runtime) = machine.open(small());
+    let env = Env {
+        vfs: Arc::new(machine.disk.clone()),
+        runtime: runtime.clone(),
+    };
+    let expires = WriteOptions::default().ttl(SECOND);
+    db.put_with("key20x", "expires", expires).unwrap();
+    db.put("z", "").unwrap();
+    db.flush().unwrap();
+    (0..40).for_each(|i| db.delete(format!("key{i:02}")).unwrap());
+    let follower = Db::follow_in(&env, "/db", FollowOptions::default()).unwrap();
+    let snapshot = follower.snapshot();
+    let before = all(&snapshot);
+    assert_eq!(before.len(), 2);
+
+    runtime.delay(2 * SECOND);
+    let bounds = (b"".to_vec(), vec![0xFF; 8]);
+    db.0.engine.background.merge_tables(&bounds).unwrap();
+    follower.refresh().unwrap();
+    // An iterator that meets deletes alone, and leaves a gap in what both states have in memory.
+    assert_eq!(all(&follower).len(), 1);
+    assert_eq!(all(&snapshot), before);
+    assert_eq!(snapshot.get("key20x").unwrap().unwrap(), "expires");
+}
+
+#[test]
 fn keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed() {
     let machine = Machine::new(8);
     let (db, runtime) = machine.open(small());

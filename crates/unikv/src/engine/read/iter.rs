@@ -289,10 +289,15 @@ impl Iter {
     }
 
     fn next_entry(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
-        match self.end_with_entry(toward)? {
-            Some((end, holder)) => end.hand_out(|key| holder.look_up(key)),
-            None => Ok(None),
+        let Some((end, holder)) = self.end_with_entry(toward)? else {
+            return Ok(None);
+        };
+        let handed_out = end.hand_out(|key| holder.look_up(key));
+        if handed_out.is_err() && toward == Toward::Lower {
+            // The entry is still to be handed out, should the caller seek.
+            self.upper.push(0);
         }
+        handed_out
     }
 
     /// The next entry, with what a transaction has written.

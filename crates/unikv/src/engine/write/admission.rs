@@ -1,6 +1,6 @@
 //! What is refused before it is written: writes to keyspaces that are gone, writes that may not
-//! wait and would have to, transactions that conflict; and what a full disk does not take. There puts are refused, deletes are
-//! taken as long as what is then in memory could still be flushed.
+//! wait and would have to, transactions that conflict; and what a full disk does not take. There
+//! puts are refused, deletes are taken as long as what is then in memory could still be flushed.
 
 use crate::base::seeded::seeded;
 use crate::engine::write::queue::{Request, Write};

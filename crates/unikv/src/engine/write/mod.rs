@@ -22,7 +22,7 @@ mod waits;
 pub(crate) mod wal_sync;
 
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::sync::Mutex;
+use crate::base::sync::FairMutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, Indexes};
@@ -61,7 +61,7 @@ pub(crate) struct WritePath {
     pub(crate) recent: Arc<RecentWrites>,
     read: Arc<ReadState>,
     catalog: Arc<Catalog>,
-    pub(crate) commit: Mutex<Commit>,
+    pub(crate) commit: FairMutex<Commit>,
     /// Writers that wait for the one that leads.
     pub(crate) queue: WriteQueue,
     pub(crate) wal_sync: WalSync,
@@ -97,7 +97,7 @@ impl WritePath {
             backpressure: Arc::clone(backpressure),
             read: Arc::clone(read),
             catalog: Arc::clone(catalog),
-            commit: Mutex::new(commit),
+            commit: FairMutex::new(commit),
             queue: WriteQueue::default(),
             wal_sync,
             has_default_ttl: AtomicBool::new(has_default_ttl),

@@ -26,7 +26,7 @@ mod tests;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::base::sync::{Mutex, Weakness, is_weak};
+use crate::base::sync::{FairMutex, Mutex, Weakness, is_weak};
 use crate::error::{Error, Result};
 use crate::log::{DurableMark, SegmentEnd, WalWriter, covered_until};
 use crate::vfs::SyncFile;
@@ -192,7 +192,7 @@ pub(crate) type Begun = (WalWriter, Arc<Segment>);
 /// The segments from the oldest needed to the one being written.
 #[derive(Debug, Default)]
 pub(crate) struct WalSync {
-    pub(super) segments: Mutex<Segments>,
+    pub(super) segments: FairMutex<Segments>,
     /// The newest known durable mark.
     mark: Mutex<Option<DurableMark>>,
 }

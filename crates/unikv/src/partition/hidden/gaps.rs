@@ -4,6 +4,7 @@
 //! (`memtable/entries/gaps.rs`). Here is what that asks of a reader's view.
 
 use crate::base::keys::{Kind, SeqNo};
+use crate::base::seeded::seeded;
 use crate::memtable::GapReader;
 use crate::partition::{View, Visibility};
 
@@ -105,8 +106,9 @@ impl View {
     #[cold]
     pub(crate) fn note_gap(&self, start: &[u8], end: &[u8], at: Visibility, run: &HiddenRun) {
         let mut reader = self.gap_reader(at);
-        if !run.has_values {
-            // Nothing in it depends on the time.
+        // Then nothing in it depends on the time. Where something expires, a merge may have made a
+        // tombstone of it, which is none for the readers of another process.
+        if !run.has_values && (!self.clock.is_needed() || seeded!(GapForEarlierReaders)) {
             reader.time_ms = 0;
         }
         let table = &self.memtable.table;

@@ -104,10 +104,7 @@ pub(crate) fn part_of(value: Bytes, range: Range<usize>) -> Bytes {
 impl RecordFile {
     /// The record that `pointer` names, for parts of its value: read whole, unless it is in chunks.
     pub(crate) fn open_record(self: &Arc<Self>, pointer: RecordPointer) -> Result<Opened> {
-        if let Some(record) = self.cached(pointer.offset)
-            && pointer.file == self.meta.number
-            && record.frame_len() == pointer.len as usize
-        {
+        if let Some(record) = self.cached(pointer) {
             return Ok(Opened::Whole(record));
         }
         self.check(pointer)?;
@@ -150,14 +147,9 @@ impl RecordFile {
     }
 
     fn rest_of(&self, pointer: RecordPointer, header: FrameHeader, first: Bytes) -> Result<Record> {
-        let mut frame = first;
-        if frame.len() < pointer.len as usize {
-            let mut whole = vec![0; pointer.len as usize];
-            let (known, rest) = whole.split_at_mut(frame.len());
-            known.copy_from_slice(&frame);
-            self.file
-                .read_exact_at(rest, pointer.offset + known.len() as u64)?;
-            frame = Bytes::from(whole);
+        let (len, mut frame) = (pointer.len as usize, first);
+        if frame.len() < len {
+            frame = Bytes::from(self.read_rest(&frame, len, pointer.offset)?);
         }
         self.verified(frame, header, &self.place(pointer.offset))
     }

@@ -1,7 +1,7 @@
 //! Reading key blocks and making pointer indexes that reads have made worth it (see
-//! `key_table::reader::section::all_blocks` and `key_table::pointer_index`); and, while writers are idle,
-//! the indexes of all tables, if there is room for all. The first look-ups after an idle pass,
-//! which replaces the tables, are as fast as later ones then.
+//! `key_table::reader::section::all_blocks` and `key_table::pointer_index`); and, while writers are
+//! idle, the indexes of all tables, if there is room for all. The first look-ups after an idle
+//! pass, which replaces the tables, are as fast as later ones then.
 //!
 //! All is for speed alone and in memory alone: nothing is committed, and a failure is none of the
 //! database.

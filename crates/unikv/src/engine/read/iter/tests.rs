@@ -372,6 +372,13 @@ fn once_scans_have_waited_often_enough_the_background_reads_the_blocks_of_the_ta
 
 #[test]
 fn after_a_failed_read_both_ends_go_on_where_they_were() {
+    // Beside their keys, and apart from them.
+    [100, 1000]
+        .into_iter()
+        .for_each(the_back_goes_on_where_it_was);
+}
+
+fn the_back_goes_on_where_it_was(len: usize) {
     let machine = Machine::new(9);
     let options = || {
         let options = Options::default().memory_budget(64 << 20);
@@ -379,7 +386,7 @@ fn after_a_failed_read_both_ends_go_on_where_they_were() {
     };
     let (db, _) = machine.open(options());
     const KEYS: usize = 4000;
-    (0..KEYS).for_each(|n| db.put(key(n), value(n, 100)).unwrap());
+    (0..KEYS).for_each(|n| db.put(key(n), value(n, len)).unwrap());
     db.compact().unwrap();
     db.close().unwrap();
 
@@ -390,7 +397,7 @@ fn after_a_failed_read_both_ends_go_on_where_they_were() {
         Some(Ok((found, content))) => {
             *left -= 1;
             assert!(
-                found == key(*left) && content == value(*left, 100),
+                found == key(*left) && content == value(*left, len),
                 "{left}"
             );
             Ok(true)

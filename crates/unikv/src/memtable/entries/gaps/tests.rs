@@ -214,6 +214,32 @@ fn what_comes_beside_readers_is_not_passed() {
 }
 
 #[test]
+fn of_a_key_with_many_versions_little_is_looked_at() {
+    const VERSIONS: u64 = 5000;
+    let table = Memtable::new(&ArenaPool::new(4 << 20, 0), 7);
+    let delete = |key: &[u8], seq| table.insert(key, SeqNo(seq), Kind::Delete, None, b"");
+    (1..=VERSIONS).for_each(|seq| delete(b"key", seq));
+    delete(b"later", VERSIONS + 1);
+    let reader = |seq| GapReader {
+        seq: SeqNo(seq),
+        time_ms: 0,
+        others: SeqNo(0),
+    };
+    // All of its versions are seen by the reader, and all but the last of the memtable's.
+    table.add_gap((b"a", b"z"), &reader(VERSIONS), 1);
+    let end = table.end_of_gap(b"a", &reader(VERSIONS + 1));
+    assert_eq!(end.as_deref(), Some(&b"z"[..]));
+
+    // Most of them have come since: nothing is known from there on.
+    let table = Memtable::new(&ArenaPool::new(4 << 20, 0), 7);
+    let delete = |key: &[u8], seq| table.insert(key, SeqNo(seq), Kind::Delete, None, b"");
+    (1..=VERSIONS).for_each(|seq| delete(b"key", seq));
+    table.add_gap((b"a", b"z"), &reader(10), 1);
+    let end = table.end_of_gap(b"a", &reader(VERSIONS));
+    assert_eq!(end.as_deref(), Some(&b"key"[..]));
+}
+
+#[test]
 fn a_gap_cut_and_made_one_again_spares_no_more_steps_than_were_added() {
     const ROUNDS: u64 = 100;
     let gaps = Gaps::new(&ArenaPool::new(1 << 20, 0));

@@ -1,0 +1,65 @@
+//! A mutex that whoever waits for it gets.
+//!
+//! A plain mutex may be taken again by the thread that has just released it, before one that waits
+//! for it is awake. Where it is held over a sync of a file by a thread that does nothing else, each
+//! such round costs the others a sync, and nothing bounds their number. Here the first thread that
+//! waits has the gate, and whoever has released the mutex waits behind it.
+//!
+//! Lock: the gate is held only while a thread waits for the mutex, and no other lock is taken then.
+
+use super::{Mutex, MutexGuard};
+
+/// A mutex that does not poison, taken in turn.
+#[derive(Debug, Default)]
+pub(crate) struct FairMutex<T> {
+    gate: Mutex<()>,
+    mutex: Mutex<T>,
+}
+
+impl<T> FairMutex<T> {
+    pub(crate) fn new(value: T) -> FairMutex<T> {
+        FairMutex {
+            gate: Mutex::new(()),
+            mutex: Mutex::new(value),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        let _gate = self.gate.lock();
+        self.mutex.lock()
+    }
+
+    /// `None` if a thread has it or waits for it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let _gate = self.gate.try_lock()?;
+        self.mutex.try_lock()
+    }
+}
+
+#[cfg(all(test, not(unikv_model)))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn who_waits_comes_before_who_takes_it_again() {
+        let fair = FairMutex::new(Vec::new());
+        thread::scope(|scope| {
+            for round in 0..100 {
+                let mut held = fair.lock();
+                let waits = scope.spawn(|| fair.lock().push("waited"));
+                while fair.gate.try_lock().is_some() {
+                    thread::yield_now();
+                }
+                assert!(fair.try_lock().is_none());
+                held.push("released");
+                drop(held);
+                let both = 2 * (round + 1);
+                assert_eq!(fair.lock().len(), both, "taken again before who waited");
+                waits.join().unwrap();
+            }
+        });
+    }
+}
