@@ -7,11 +7,14 @@
 //!
 //! Lock: the gate is held only while a thread waits for the mutex, and no other lock is taken then.
 
+use super::atomic::{AtomicUsize, Ordering};
 use super::{Mutex, MutexGuard};
 
 /// A mutex that does not poison, taken in turn.
 #[derive(Debug, Default)]
 pub(crate) struct FairMutex<T> {
+    /// Threads that wait. Seen late, it costs a turn.
+    waiting: AtomicUsize,
     gate: Mutex<()>,
     mutex: Mutex<T>,
 }
@@ -19,6 +22,7 @@ pub(crate) struct FairMutex<T> {
 impl<T> FairMutex<T> {
     pub(crate) fn new(value: T) -> FairMutex<T> {
         FairMutex {
+            waiting: AtomicUsize::new(0),
             gate: Mutex::new(()),
             mutex: Mutex::new(value),
         }
@@ -26,15 +30,24 @@ impl<T> FairMutex<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
-        let _gate = self.gate.lock();
-        self.mutex.lock()
+        self.try_lock().unwrap_or_else(|| self.lock_in_turn())
     }
 
     /// `None` if a thread has it or waits for it.
     #[inline]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        let _gate = self.gate.try_lock()?;
-        self.mutex.try_lock()
+        let is_free = self.waiting.load(Ordering::Relaxed) == 0;
+        is_free.then(|| self.mutex.try_lock())?
+    }
+
+    #[cold]
+    fn lock_in_turn(&self) -> MutexGuard<'_, T> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let gate = self.gate.lock();
+        let guard = self.mutex.lock();
+        drop(gate);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
     }
 }
 

@@ -148,6 +148,10 @@ impl Iter {
         // stopped half-way by the error that ended the iteration.
         let back_again = lower < self.lower || self.ended || self.overlay.is_some();
         if back_again {
+            // What could not be handed out is still to be.
+            if self.back.key().is_some_and(|key| *key == self.upper[..]) {
+                self.upper.push(0);
+            }
             self.back = self.new_end();
         }
         if let Some(overlay) = &mut self.overlay {
@@ -289,15 +293,10 @@ impl Iter {
     }
 
     fn next_entry(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
-        let Some((end, holder)) = self.end_with_entry(toward)? else {
-            return Ok(None);
-        };
-        let handed_out = end.hand_out(|key| holder.look_up(key));
-        if handed_out.is_err() && toward == Toward::Lower {
-            // The entry is still to be handed out, should the caller seek.
-            self.upper.push(0);
+        match self.end_with_entry(toward)? {
+            Some((end, holder)) => end.hand_out(|key| holder.look_up(key)),
+            None => Ok(None),
         }
-        handed_out
     }
 
     /// The next entry, with what a transaction has written.

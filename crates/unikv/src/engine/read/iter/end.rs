@@ -139,13 +139,13 @@ impl End {
         let Some(entry) = self.entries.get_mut(self.next) else {
             return Ok(None);
         };
-        self.next += 1;
         let value = match &mut entry.value {
             Value::Ready(value) => mem::take(value),
             // What could not be fetched with its batch is looked up as well: that harms no other
             // entry, and it may work by now.
             Value::Large | Value::Stored { .. } | Value::Left => look_up(entry.key_in(&self.keys))?,
         };
+        self.next += 1;
         let key = entry.key.start + KEYSPACE_PREFIX_LEN..entry.key.end;
         Ok(Some((self.user_key(key), value)))
     }
