@@ -180,6 +180,18 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::CheckpointLinksByName,
+        unit(
+            "engine::tests::directories::a_checkpoint_has_the_files_of_its_database_whatever_has_its_path_by_now",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::FollowerShowsIngestEarly,
+        unit("engine::follow::tests::an_ingest_is_shown_with_its_mark_or_not_at_all"),
+        0,
+    ),
+    Case(
         Seeded::GapForEarlierReaders,
         unit("engine::follow::tests::a_snapshot_sees_what_has_expired_for_a_later_state"),
         0,

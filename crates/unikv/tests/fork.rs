@@ -11,6 +11,7 @@ mod limit;
 
 use limit::limit;
 use std::collections::BTreeMap;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Mutex;
@@ -236,6 +237,58 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
 #[test]
 fn so_is_a_child_made_by_the_system_call_alone() {
     a_child_is_refused_and_the_parent_goes_on(How::Clone);
+}
+
+/// A value of which a part has been read when the process forks.
+struct Forks {
+    left: usize,
+    /// Of the child, once there is one; 0 in the child.
+    child: Option<libc::pid_t>,
+}
+
+impl Read for Forks {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.left < LARGE / 2 && self.child.is_none() {
+            // SAFETY: the child goes on here, and ends in the test.
+            self.child = Some(unsafe { libc::fork() });
+        }
+        let len = out.len().min(self.left);
+        out[..len].fill(b'v');
+        self.left -= len;
+        Ok(len)
+    }
+}
+
+/// Bytes of a value that has a file of its own.
+const LARGE: usize = 4 << 20;
+
+#[test]
+fn a_child_made_while_a_large_value_is_read_leaves_the_parents_file_alone() {
+    let _turn = TURN.lock().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), options()).unwrap();
+    let mut source = Forks {
+        left: LARGE,
+        child: None,
+    };
+    let put = db.put_reader("key", &mut source, None);
+    let child = source.child.unwrap();
+    if child == 0 {
+        let is_refused = put.is_err_and(|error| error.kind() == ErrorKind::Forked);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(i32::from(!is_refused)) }
+    }
+    let mut status = 0;
+    // SAFETY: the status is written to memory that is there.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0, "the child was not refused");
+    put.unwrap();
+    let value = db.get("key").unwrap().unwrap();
+    assert!(value.len() == LARGE && value.iter().all(|byte| *byte == b'v'));
+    db.close().unwrap();
+    assert_eq!(Db::check(dir.path()).unwrap().problems, []);
+    let db = Db::open(dir.path(), options()).unwrap();
+    assert_eq!(db.get("key").unwrap().unwrap().len(), LARGE);
 }
 
 #[test]

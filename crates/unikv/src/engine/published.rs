@@ -68,9 +68,14 @@ impl Published {
         Ok(Published { page })
     }
 
-    /// The opening is done: this is visible.
-    pub(crate) fn begin(&self, seq: SeqNo, edits: u64) {
+    /// The opening is done: what is up to `seq` is visible. Up to `logged` it is in records of the
+    /// log or in tables; the rest are changes of keyspaces.
+    pub(crate) fn begin(&self, seq: SeqNo, logged: SeqNo, edits: u64) {
         self.edits(edits);
+        if let Some(page) = self.page.as_ref().filter(|_| logged < seq) {
+            page.store(LOGGED, logged.0);
+            page.store(UNLOGGED, seq.0);
+        }
         self.seq(seq);
     }
 

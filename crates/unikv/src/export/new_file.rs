@@ -8,8 +8,8 @@ use crate::base::keys::DatabaseId;
 use crate::base::seeded::slip;
 use crate::engine::checkpoint::new_dir::{UNFINISHED, is_there, parent_of, remove_left_over};
 use crate::error::{Error, Result};
-use crate::vfs::Env;
 use crate::vfs::file_store::FileStore;
+use crate::vfs::{Env, Process};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +19,8 @@ pub(super) struct NewFile {
     path: PathBuf,
     temp: PathBuf,
     is_finished: bool,
+    /// Whose attempt it is.
+    process: Process,
 }
 
 impl NewFile {
@@ -50,6 +52,7 @@ impl NewFile {
             path: path.to_owned(),
             temp,
             is_finished: false,
+            process: env.runtime.process(),
         })
     }
 
@@ -78,7 +81,7 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        if !self.is_finished {
+        if !self.is_finished && self.process.is_this() {
             // What cannot be removed is removed by the next attempt.
             let _left = self.store.env().vfs.remove(&self.temp);
         }

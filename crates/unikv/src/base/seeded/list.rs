@@ -156,6 +156,10 @@ bugs! {
     GapUnverified,
     /// I5: a gap hides what was ingested after it was found.
     GapHidesIngested,
+    /// I5: a checkpoint links what stands under the name of the directory by now.
+    CheckpointLinksByName,
+    /// I4: a follower shows the mark of an ingest before its number is visible.
+    FollowerShowsIngestEarly,
     /// I5: a gap of tombstones serves readers for whom what is one by now had not expired.
     GapForEarlierReaders,
 

@@ -7,7 +7,7 @@
 use crate::base::seeded::slip;
 use crate::error::{Error, Result};
 use crate::version::file_names::LOCK;
-use crate::vfs::{LockError, LockGuard, Vfs};
+use crate::vfs::{LockError, LockGuard, Process, Vfs};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,8 @@ pub(crate) struct NewDirectory<'a> {
     is_ours: fn(&str) -> bool,
     /// `None`: it has its name.
     lock: Option<Box<dyn LockGuard>>,
+    /// Whose attempt it is.
+    process: Process,
 }
 
 impl<'a> NewDirectory<'a> {
@@ -56,6 +58,7 @@ impl<'a> NewDirectory<'a> {
             temp,
             is_ours,
             lock: Some(lock),
+            process: Process::this(),
         };
         // While it waited for the lock, the other attempt may have succeeded.
         if is_there(vfs, dir)? {
@@ -107,10 +110,15 @@ impl Drop for NewDirectory<'_> {
         if self.lock.is_none() {
             return;
         }
+        if !self.process.is_this() {
+            std::mem::forget(self.lock.take());
+            return;
+        }
         // What cannot be removed is removed by the next attempt.
         let _left = self.clear();
-        self.lock = None;
+        // While it is locked: who waits for the lock is to find that the file is gone.
         let _left = self.vfs.remove(&self.temp.join(LOCK));
+        self.lock = None;
         let _left = self.vfs.remove_dir(&self.temp);
     }
 }

@@ -1,7 +1,7 @@
 //! A state of a database as files that stay as they are: of these checkpoints and backups are made.
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::base::seeded::seeded;
+use crate::base::seeded::{seeded, slip};
 use crate::engine::checkpoint::copy::{Copier, checksum_of};
 use crate::engine::checkpoint::log_of_memtables::{self, Wanted};
 use crate::engine::checkpoint::{CheckpointFile, HeldSegments};
@@ -99,8 +99,9 @@ impl DataFile<'_> {
         if copier.of.is_some_and(Core::is_in_memory) {
             return Err("the database is in memory".to_owned());
         }
-        let vfs = copier.vfs;
-        let linked = vfs.link(self.path, to);
+        // Looked up where the database is, whatever stands under its name by now.
+        let from = slip!(CheckpointLinksByName, copier.vfs, copier.from);
+        let linked = from.link(self.path, to);
         linked.map_err(|refused| refused.to_string())?;
         let Some(open) = self.open else {
             return Ok(());
@@ -109,7 +110,7 @@ impl DataFile<'_> {
             Ok(true) => Ok(()),
             _ => {
                 // Nothing else may stand there when it is copied.
-                let _fails_then = vfs.remove(to);
+                let _fails_then = copier.vfs.remove(to);
                 Err("the writer has put another file in the place of this one".to_owned())
             }
         }

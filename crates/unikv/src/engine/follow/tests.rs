@@ -1,5 +1,6 @@
 //! Followers beside a writer of the same process, on one simulated disk.
 
+use crate::base::keys::SeqNo;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::tests::{Machine, Model, churn, small};
@@ -125,6 +126,63 @@ fn a_follower_shows_each_state_across_every_job() {
     assert!(read("memory") && stats.open_files > 0 && stats.error.is_none());
     db.put("more", "").unwrap();
     assert_eq!(follower.stats().lag, 1);
+}
+
+#[test]
+fn a_database_whose_last_change_was_one_of_keyspaces_is_followed_after_reopening() {
+    let mut machine = Machine::new(13);
+    let window = || small().change_window_bytes(64 << 10);
+    let (db, _) = machine.open(window());
+    db.put("key", "value").unwrap();
+    db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    db.close().unwrap();
+    machine.seed += 1;
+    let (db, _) = machine.open(window());
+    let follower = follow(&machine);
+    same_as(&follower, &db);
+    db.keyspace("another", KeyspaceOptions::default()).unwrap();
+    same_as(&follower, &db);
+    db.put("key", "later").unwrap();
+    same_as(&follower, &db);
+}
+
+#[test]
+fn an_ingest_is_shown_with_its_mark_or_not_at_all() {
+    let machine = Machine::new(14);
+    let (db, _) = machine.open(small());
+    db.put("before", "").unwrap();
+    let follower = follow(&machine);
+    let entries = [("ingested", Some("value"))].map(crate::Result::Ok);
+    db.ingest_sorted(entries, Some(b"mark")).unwrap();
+    // As it is after its edit, and before its number is published.
+    let published = &db.0.engine.core.published;
+    let last = SeqNo(db.0.engine.read.visible_seq.load(Ordering::Acquire));
+    published.seq(SeqNo(last.0 - 1));
+    let refreshed = follower.refresh();
+    let shown = (follower.mark(), follower.get("ingested").unwrap());
+    assert!(refreshed.is_err() && shown == (None, None), "{shown:?}");
+    published.seq(last);
+    same_as(&follower, &db);
+    assert_eq!(follower.mark().as_deref(), Some(&b"mark"[..]));
+}
+
+#[test]
+fn without_a_writer_a_follower_follows_the_wall_clock() {
+    let machine = Machine::new(15);
+    let (db, runtime) = machine.open(small());
+    let expires = WriteOptions::default().ttl(Duration::from_secs(600));
+    db.put_with("key", "value", expires).unwrap();
+    db.close().unwrap();
+    let env = Env {
+        vfs: Arc::new(machine.disk.clone()),
+        runtime: runtime.clone(),
+    };
+    let follower = Db::follow_in(&env, "/db", FollowOptions::default()).unwrap();
+    assert!(follower.get("key").unwrap().is_some());
+    // The machine has slept, and the monotonic clock with it.
+    runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 30 * 60 * 1000);
+    follower.refresh().unwrap();
+    assert_eq!(follower.get("key").unwrap(), None);
 }
 
 #[test]

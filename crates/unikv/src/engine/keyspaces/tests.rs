@@ -555,3 +555,29 @@ fn small_merges_go_together_and_one_that_fails_holds_up_no_other() {
         machine.check();
     }
 }
+
+#[test]
+fn a_batch_of_another_databases_keyspaces_is_refused_whatever_its_values() {
+    let [one, other] = [41, 42].map(Machine::new);
+    let (one, other) = (one.open(small()).0, other.open(small()).0);
+    let options = KeyspaceOptions::default;
+    let users = one.keyspace("users", options()).unwrap();
+    let mails = other.keyspace("mails", options()).unwrap();
+    // In the log, in a file of its own, and in a batch that is larger than a memtable.
+    for (values, len) in [(1, 10), (1, 8 << 10), (30, 400)] {
+        let mut batch = Batch::new();
+        for n in 0..values {
+            batch.put_in(&users, format!("key{n}"), vec![b'v'; len]);
+        }
+        let error = other.write(&batch).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{len}");
+        assert!(mails.iter().next().is_none(), "{len}");
+        one.write(&batch).unwrap();
+    }
+    // What was taken back belongs to nobody.
+    let mut batch = Batch::new();
+    batch.set_savepoint();
+    batch.put_in(&users, "key", "value");
+    batch.rollback_to_savepoint();
+    other.write(batch.put_in(&mails, "key", "value")).unwrap();
+}

@@ -261,24 +261,22 @@ impl<'a> Opening<'a> {
         edits_before: u64,
         lock: Box<dyn LockGuard>,
     ) -> Result<Engine> {
-        let (memtables, expires, outcome) = match replayed {
-            Some(Replayed {
-                memtables,
-                expires,
-                outcome,
-            }) => (memtables, expires, outcome),
-            None => Default::default(),
-        };
+        let Replayed {
+            memtables,
+            expires,
+            outcome,
+        } = replayed.unwrap_or_default();
         let clock = Arc::new(Clock::new(&self.env.runtime, version.counters.clock_ms));
         if expires || version.expires() {
             clock.need();
             version.counters.clock_ms = clock.now_ms();
             clock.noted(self.env.runtime.now());
         }
-        let last_seq = version.counters.flushed_seq.max(outcome.last_seq);
+        let logged = version.counters.flushed_seq.max(outcome.last_seq);
         let history = version.counters.history.as_ref();
-        let last_seq = history.map_or(last_seq, |history| history.vouched().max(last_seq));
+        let last_seq = history.map_or(logged, |history| history.vouched().max(logged));
         let window = self.window(&store, &cache, &mut version, &outcome, last_seq)?;
+        self.progress.check_process()?;
         let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
         // Before anything else changes, so that a follower notices.
         let published = space.with_ballast(&store, || Published::create(&store))?;
@@ -360,7 +358,12 @@ impl<'a> Opening<'a> {
             targets,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
-        let memory = Arbiter::new(self.plan.clone(), &pool, &cache, self.env.runtime.process());
+        let memory = Arbiter::new(
+            self.plan.clone(),
+            &pool,
+            &cache,
+            self.progress.process.clone(),
+        );
         memory.look_at(&view);
         let engine = Engine::new(EngineParts {
             core: CoreParts {
@@ -389,10 +392,8 @@ impl<'a> Opening<'a> {
         if let Some(error) = refused {
             engine.write.poison_wal(&error);
         }
-        engine
-            .core
-            .published
-            .begin(last_seq, engine.catalog.manifest_edits());
+        let edits = engine.catalog.manifest_edits();
+        engine.core.published.begin(last_seq, logged, edits);
         engine.core.window_files.recover(window.files);
         Ok(engine)
     }

@@ -4,11 +4,13 @@
 //! - The function is not called in the first tenth of a second, nor twice within one: a quick
 //!   opening reports nothing, and a slow one costs no more for it.
 //! - A panic of the function ends the calls, and not the opening.
+//! - In a child that the function has forked the opening fails before it writes anything.
 //!
 //! No locks. Where nobody waits, no clock is read.
 
+use crate::error::{Error, Result};
 use crate::events::{OnProgress, OpeningPhase, OpeningProgress};
-use crate::vfs::Runtime;
+use crate::vfs::{Process, Runtime};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,6 +25,8 @@ pub(crate) struct Progress {
     runtime: Arc<dyn Runtime>,
     last: Cell<Duration>,
     has_panicked: Cell<bool>,
+    /// The one that opens the database.
+    pub(super) process: Process,
 }
 
 impl Progress {
@@ -34,8 +38,18 @@ impl Progress {
                 None => Duration::ZERO,
             }),
             on_progress,
+            process: runtime.process(),
             runtime: Arc::clone(runtime),
             has_panicked: Cell::new(false),
+        }
+    }
+
+    /// Refuses to go on in a child.
+    pub(super) fn check_process(&self) -> Result<()> {
+        if self.process.is_this() {
+            Ok(())
+        } else {
+            Err(Error::forked())
         }
     }
 

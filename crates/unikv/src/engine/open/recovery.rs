@@ -195,6 +195,7 @@ pub(crate) fn index_generation(
 }
 
 /// Writes of the WAL that no table holds yet, in memtables of the usual size.
+#[derive(Default)]
 pub(crate) struct Replayed {
     /// Oldest first.
     pub(crate) memtables: Vec<MemtableHandle>,

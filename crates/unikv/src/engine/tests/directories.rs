@@ -65,6 +65,24 @@ fn two_databases_of_one_relative_path_stay_apart_when_the_working_directory_chan
 }
 
 #[test]
+fn a_checkpoint_has_the_files_of_its_database_whatever_has_its_path_by_now() {
+    let disk = SimVfs::new();
+    let begin = |dir: &str, seed, value: &str| {
+        disk.create_dir_all(Path::new(dir)).unwrap();
+        disk.set_working_dir(Path::new(dir));
+        let (db, _runtime) = open(&disk, seed, "db");
+        db.put("key", value).unwrap();
+        db.flush().unwrap();
+        db
+    };
+    let (first, second) = (begin("/a", 1, "first"), begin("/b", 2, "other"));
+    first.checkpoint("/copy").unwrap();
+    let model = Model::from([(b"key".to_vec(), b"first".to_vec())]);
+    check_and_reopen(&disk, "/copy", &model);
+    assert_eq!(second.get("key").unwrap().unwrap(), "other");
+}
+
+#[test]
 fn a_moved_directory_goes_on_as_the_same_database_and_leaves_the_one_in_its_place_alone() {
     let disk = SimVfs::new();
     let (mut model, mut other_model) = (Model::new(), Model::new());

@@ -105,7 +105,7 @@ impl WritePath {
                 value,
                 expiry_ms,
             };
-            self.write_without_large(std::iter::once(op), None, 0, options, None)
+            self.write_without_large(std::iter::once(op), &Batch::new(), 0, options, None)
         })
     }
 
@@ -163,7 +163,7 @@ impl WritePath {
         }
         let ops = OpsIter::new(batch.ops_bytes()).map_while(std::result::Result::ok);
         debug_assert_eq!(ops.clone().count(), batch.len());
-        self.write_without_large(ops, batch.mark(), least, options, reads)
+        self.write_without_large(ops, batch, least, options, reads)
     }
 
     /// Refuses a batch of which `bytes` would be left.
@@ -179,11 +179,12 @@ impl WritePath {
         Err(Error::invalid(what, remedy))
     }
 
-    /// Commits operations, whose puts of at least `least` bytes go to files first, with a mark.
+    /// Commits operations, whose puts of at least `least` bytes go to files first, with the mark of
+    /// `batch`, and for its database.
     fn write_without_large<'a>(
         &self,
         ops: impl Iterator<Item = BatchOp<'a>> + Clone,
-        mark: Option<&[u8]>,
+        batch: &Batch,
         least: usize,
         options: WriteOptions,
         reads: Option<&Arc<ReadSet>>,
@@ -199,8 +200,11 @@ impl WritePath {
         let _use = self.staging.begin(&self.core)?;
         let mode = self.mode(options);
         let mut staged = self.stage(ops, mode.no_wait)?;
-        if let Some(mark) = mark {
+        if let Some(mark) = batch.mark() {
             staged.batch.set_mark(mark);
+        }
+        if let Some(owner) = batch.owner() {
+            staged.batch.belong_to(owner);
         }
         let written = self.commit(Write {
             batch: &staged.batch,

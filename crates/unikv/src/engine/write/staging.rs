@@ -14,6 +14,7 @@ use crate::key_table::RecordPointer;
 use crate::memtable::{Batch, BatchOp};
 use crate::record::{External, RecordFile, RecordFileMeta, RecordRef, RecordWriter, UNNUMBERED};
 use crate::version::file_names;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -248,8 +249,13 @@ fn record_of<'a>(key: &'a [u8], expiry_ms: Option<u64>, value: &'a [u8]) -> Reco
 /// Also when a caller's reader panics.
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
+        if !self.path.core.process.is_this() {
+            // The files are the parent's, and a thread of it may have had the lock of the buffers.
+            mem::forget((self.writer.take(), mem::take(&mut self.begun)));
+            return;
+        }
         if !self.begun.is_empty() {
-            let begun = std::mem::take(&mut self.begun);
+            let begun = mem::take(&mut self.begun);
             self.path.core.store.remove_files(begun);
         }
     }

@@ -127,7 +127,8 @@ impl Space {
     pub(crate) fn fill(&self, limit: SpaceLimit, hidden: u64) -> f64 {
         let amp = limit.max_space_amp;
         let of_a_pass = self.pass_bytes(limit) as f64 * 1.25;
-        let most = (limit.job_bytes + limit.floor_bytes + self.allowed_garbage(limit)) as f64;
+        let beside = limit.job_bytes.saturating_add(limit.floor_bytes);
+        let most = beside.saturating_add(self.allowed_garbage(limit)) as f64;
         let hidden = (self.hidden_bytes + hidden).min(self.user_bytes) as f64 * amp;
         let garbage = (self.dead_bytes() + self.unsorted_bytes) as f64 + hidden;
         let stays = self.stays(limit);

@@ -1,6 +1,7 @@
 //! Savepoints of a batch.
 
 use super::{Batch, Sums};
+use crate::base::keys::DatabaseId;
 use crate::error::Error;
 
 /// A batch as it was.
@@ -9,6 +10,7 @@ pub(super) struct Savepoint {
     ops_len: usize,
     keyspaces_len: usize,
     sums: Sums,
+    owner: Option<DatabaseId>,
     mark: Option<Vec<u8>>,
     violation: Option<Error>,
 }
@@ -31,6 +33,7 @@ impl Batch {
             ops_len: self.ops.len(),
             keyspaces_len: self.keyspaces.len(),
             sums: self.sums,
+            owner: self.owner,
             mark: self.mark.clone(),
             violation: self.violation.clone(),
         });
@@ -46,6 +49,7 @@ impl Batch {
         self.ops.truncate(savepoint.ops_len);
         self.keyspaces.truncate(savepoint.keyspaces_len);
         self.sums = savepoint.sums;
+        self.owner = savepoint.owner;
         self.mark = savepoint.mark;
         self.violation = savepoint.violation;
         true

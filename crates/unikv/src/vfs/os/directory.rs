@@ -9,7 +9,7 @@
 //! Invariant: the descriptor stays open as long as anybody may look up a name.
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
-use rustix::io::retry_on_intr;
+use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,6 +87,18 @@ impl Directory {
         let (at, name) = self.at(path);
         let stat = rustix::fs::statat(at, name, AtFlags::empty())?;
         Ok(u64::try_from(stat.st_size).unwrap_or_default())
+    }
+
+    /// Whether `path` leads to this open file.
+    pub(super) fn is_at(&self, file: &File, path: &Path) -> io::Result<bool> {
+        let (at, name) = self.at(path);
+        let there = match rustix::fs::statat(at, name, AtFlags::empty()) {
+            Ok(there) => there,
+            Err(Errno::NOENT) => return Ok(false),
+            Err(e) => return Err(e.into()),
+        };
+        let file = rustix::fs::fstat(file)?;
+        Ok((file.st_dev, file.st_ino) == (there.st_dev, there.st_ino))
     }
 
     /// Fails if `path` is that of the held directory and another one stands there now, or none.

@@ -215,17 +215,13 @@ impl Vfs for OsVfs {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
-        // The file is never removed: a remover could unlink the file that another opener has just
-        // locked, and a third would then lock a fresh one.
-        let flags = OFlags::RDWR | OFlags::CREATE;
-        let file = self.directory.open(path, flags).map_err(LockError::Io)?;
-        let operation = FlockOperation::NonBlockingLockExclusive;
-        match rustix::io::retry_on_intr(|| rustix::fs::flock(&file, operation)) {
-            Ok(()) => {}
-            // `flock` belongs to the open file, so a second opener in this process meets it too.
-            Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(&file))),
-            Err(e) => return Err(LockError::Io(e.into())),
-        }
+        let file = loop {
+            let flags = OFlags::RDWR | OFlags::CREATE;
+            let file = self.directory.open(path, flags).map_err(LockError::Io)?;
+            if lock_file(&self.directory, path, &file)? {
+                break file;
+            }
+        };
         write_pid(&file).map_err(LockError::Io)?;
         Ok(Box::new(OsLockGuard {
             file,
@@ -357,6 +353,19 @@ impl Drop for OsLockGuard {
             let _released_when_closed = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         }
     }
+}
+
+/// Locks the file. False: it has lost the name `path` since it was opened, as whoever destroys a
+/// database removes it; another one could lock a new file of that name.
+fn lock_file(directory: &Directory, path: &Path, file: &File) -> Result<bool, LockError> {
+    let operation = FlockOperation::NonBlockingLockExclusive;
+    match rustix::io::retry_on_intr(|| rustix::fs::flock(file, operation)) {
+        Ok(()) => {}
+        // `flock` belongs to the open file, so a second opener in this process meets it too.
+        Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(file))),
+        Err(e) => return Err(LockError::Io(e.into())),
+    }
+    directory.is_at(file, path).map_err(LockError::Io)
 }
 
 #[derive(Debug)]

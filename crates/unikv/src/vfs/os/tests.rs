@@ -294,6 +294,19 @@ fn a_lock_is_held_once_even_in_one_process() {
 const LOCK_PATH_VARIABLE: &str = "UNIKV_TEST_LOCK_PATH";
 
 #[test]
+fn a_lock_file_that_has_lost_its_name_is_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, directory) = (dir.path().join("LOCK"), Directory::default());
+    let flags = OFlags::RDWR | OFlags::CREATE;
+    let removed = directory.open(&path, flags).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(!lock_file(&directory, &path, &removed).unwrap());
+    let in_its_place = directory.open(&path, flags).unwrap();
+    assert!(!lock_file(&directory, &path, &removed).unwrap());
+    assert!(lock_file(&directory, &path, &in_its_place).unwrap());
+}
+
+#[test]
 fn a_released_lock_is_free_although_a_forked_child_shares_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
