@@ -117,7 +117,7 @@ impl Checkpoints {
         self.write.wal_sync.hold();
         let segments = HeldSegments(self);
         for _ in 0..MOST_TRIES {
-            // Before the commit lock: a sync may have the list.
+            // Before the commit lock: nobody else waits for it there.
             let listed = self.write.wal_sync.listed();
             let commit = self.write.commit.lock();
             self.core.check_open()?;

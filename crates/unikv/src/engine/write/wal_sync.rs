@@ -15,8 +15,10 @@
 //! *Held segments.* While somebody copies the log ([`WalSync::hold`]), no segment is removed or
 //! written over, be it needed or not; what was retired meanwhile is removed afterwards.
 //!
-//! Locks: `segments` is held over the syncs themselves; taken under the commit lock or alone.
-//! `mark` is taken last and briefly.
+//! Locks: `syncing` is held over the syncs themselves; `segments` for a look or a change, under it
+//! or alone, so that a memtable can be sealed while the log is being synced. Both are taken under
+//! the commit lock or without it. What gives up a segment or makes it the spare has `syncing`, too:
+//! no segment is written over while it is being synced. `mark` is taken last and briefly.
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
@@ -192,7 +194,9 @@ pub(crate) type Begun = (WalWriter, Arc<Segment>);
 /// The segments from the oldest needed to the one being written.
 #[derive(Debug, Default)]
 pub(crate) struct WalSync {
-    pub(super) segments: FairMutex<Segments>,
+    /// Syncs come one after the other.
+    syncing: FairMutex<()>,
+    pub(super) segments: Mutex<Segments>,
     /// The newest known durable mark.
     mark: Mutex<Option<DurableMark>>,
 }
@@ -233,14 +237,18 @@ impl WalSync {
     /// Makes everything that has reached the kernel durable. After an error nothing may be assumed
     /// of the unsynced bytes; the caller poisons the WAL, and no segment is synced again.
     pub(crate) fn sync(&self, store: &FileStore) -> Result<()> {
-        let mut segments = self.segments.lock();
-        if let Some(failed) = &segments.failed {
-            return Err(failed.clone());
-        }
-        let first = slip!(SyncNewestAlone, segments.list.len().saturating_sub(1), 0);
-        for segment in segments.list.clone().into_iter().skip(first) {
+        let _syncing = self.syncing.lock();
+        let list = {
+            let segments = self.segments.lock();
+            if let Some(failed) = &segments.failed {
+                return Err(failed.clone());
+            }
+            segments.list.clone()
+        };
+        let first = slip!(SyncNewestAlone, list.len().saturating_sub(1), 0);
+        for segment in list.into_iter().skip(first) {
             if let Err(error) = segment.sync(store) {
-                segments.failed = Some(error.clone());
+                self.segments.lock().failed = Some(error.clone());
                 return Err(error);
             }
             let offset = segment.durable.load(Ordering::Relaxed);
@@ -285,6 +293,7 @@ impl WalSync {
     /// Forgets segments below `low_water`, which is durable, and returns the paths of those to be
     /// removed: the spare has at most `spare_bytes`.
     pub(crate) fn retire_below(&self, low_water: FileNumber, spare_bytes: u64) -> Vec<PathBuf> {
+        let _syncing = self.syncing.lock();
         let mut segments = self.segments.lock();
         let retired = segments.list.iter().take_while(|s| s.number < low_water);
         let retired = retired.count();
@@ -326,6 +335,7 @@ impl WalSync {
     /// paths of the old ones for removal. The change window begins after `last`: what an append has
     /// left that failed may stand in the old ones.
     pub(crate) fn restart(&self, last: SeqNo) -> Vec<PathBuf> {
+        let _syncing = self.syncing.lock();
         let mut segments = self.segments.lock();
         segments.failed = None;
         let spare = segments.spare.take().map(|spare| spare.path);

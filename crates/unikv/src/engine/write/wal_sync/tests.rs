@@ -1,10 +1,15 @@
+use super::{Segment, WalSync};
+use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::engine::tests::{Machine, Model, same, small};
+use crate::log::SegmentEnd;
+use crate::vfs::SyncFile;
 use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
 use crate::{Batch, Db, ErrorKind};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 const MEMTABLE_BYTES: u64 = 4 << 10;
 
@@ -60,6 +65,57 @@ fn disk_bytes(disk: &SimVfs) -> u64 {
         !["LOCK", "CURRENT", "VISIBLE"].contains(&&*name)
     };
     disk.file_names().iter().filter(counts).map(len).sum()
+}
+
+/// A file whose sync lasts until it may end.
+#[derive(Debug, Default)]
+struct Slow {
+    begun: AtomicBool,
+    may_end: AtomicBool,
+}
+
+impl SyncFile for Slow {
+    fn sync(&self) -> io::Result<()> {
+        self.begun.store(true, Ordering::Release);
+        while !self.may_end.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_segment_is_begun_while_the_one_before_is_synced() {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(small());
+    let store = &db.0.engine.core.store;
+    let (slow, wal) = (Arc::new(Slow::default()), WalSync::default());
+    let segment = |number| {
+        let end = SegmentEnd {
+            number: FileNumber(number),
+            uid: FileUid(1),
+            end: 1,
+            chain: 0,
+        };
+        let handle: Arc<dyn SyncFile> = Arc::clone(&slow) as _;
+        Segment::with(end, SeqNo(0), "/db/log".into(), Some(handle), 0)
+    };
+    wal.push(segment(1));
+    thread::scope(|scope| {
+        let synced = scope.spawn(|| wal.sync(store));
+        while !slow.begun.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        // With what a leader does that seals a memtable, and `stats`.
+        assert!(wal.take_spare().is_none() && wal.is_dirty());
+        wal.push(segment(2));
+        assert_eq!((wal.bytes(), wal.durable_mark()), (2, None));
+        slow.may_end.store(true, Ordering::Release);
+        synced.join().unwrap().unwrap();
+    });
+    assert_eq!(wal.durable_mark().unwrap().file, FileNumber(1));
+    wal.sync(store).unwrap();
+    assert_eq!(wal.durable_mark().unwrap().file, FileNumber(2));
 }
 
 #[test]
