@@ -276,6 +276,15 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// The status of a command that has found out something, once that is printed: the same where the
+/// reader of it has left.
+pub fn found(code: Code, printed: io::Result<()>) -> Outcome {
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(code),
+    }
+}
+
 /// A command line that clap refuses.
 impl From<&clap::Error> for Failure {
     fn from(error: &clap::Error) -> Failure {

@@ -22,11 +22,6 @@ pub struct RangeArgs {
 }
 
 impl RangeArgs {
-    /// Whether they name no range: all keys are meant.
-    pub fn is_everything(&self) -> bool {
-        self.from.is_none() && self.to.is_none() && self.prefix.is_none()
-    }
-
     /// What they leave together; `None` when that is nothing.
     pub fn bounds(&self, notation: &Notation) -> Result<Option<KeyRange>, Failure> {
         let bytes = |text: &Option<String>| {
@@ -39,6 +34,16 @@ impl RangeArgs {
             bytes(&self.prefix)?,
         ))
     }
+}
+
+/// Whether all keys are in the range: none was named, or empty texts were.
+pub fn is_everything(range: &KeyRange) -> bool {
+    let begins = match &range.0 {
+        Bound::Included(key) => key.is_empty(),
+        Bound::Excluded(_) => false,
+        Bound::Unbounded => true,
+    };
+    begins && range.1 == Bound::Unbounded
 }
 
 fn intersection(

@@ -7,7 +7,7 @@ mod common;
 use common::unikv;
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use tempfile::TempDir;
@@ -266,6 +266,11 @@ fn a_range_of_keys_is_deleted() {
     }
     let error = stderr(&["delete-range", db], 3);
     assert!(error.contains("--all"), "{error}");
+    // As a script does whose variable is empty.
+    for empty in ["--prefix", "--from"] {
+        let error = stderr(&["delete-range", db, empty, ""], 3);
+        assert!(error.contains("--all"), "{error}");
+    }
     let dry = stdout(&["delete-range", db, "--prefix", "a", "--dry-run"]);
     let dry = String::from_utf8(dry).unwrap();
     assert!(dry.starts_with("would delete 2 keys"), "{dry}");
@@ -310,6 +315,58 @@ fn a_reader_may_leave_early() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty());
+}
+
+/// Runs the command with a standard output that nobody reads; its status.
+fn unread(args: &[&str], input: &str) -> Option<i32> {
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("unikv"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let _ended_already = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn what_was_found_is_the_status_although_nobody_reads_it() {
+    let place = Place::new();
+    let db = &place.path("db");
+    unikv(&["put", db, "key", "value"]).assert().success();
+    unikv(&["compact", db]).assert().success();
+    assert_eq!(unread(&["check", db], ""), Some(0));
+    let script = "get key\nput later 1\n";
+    assert_eq!(
+        unread(&["shell", db], script),
+        Some(5),
+        "what follows was not done"
+    );
+    for file in fs::read_dir(db).unwrap() {
+        let path = file.unwrap().path();
+        if path
+            .extension()
+            .is_some_and(|ending| ending == "rec" || ending == "key")
+        {
+            let mut bytes = fs::read(&path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    assert_eq!(unread(&["check", db], ""), Some(4));
+}
+
+#[test]
+fn a_database_that_is_repaired_from_within_is_not_repaired_into_itself() {
+    let place = Place::new();
+    let db = &place.path("db");
+    unikv(&["put", db, "key", "value"]).assert().success();
+    unikv(&["repair", "."]).current_dir(db).assert().success();
+    let repaired = &place.path("db.repaired");
+    assert_eq!(stdout(&["get", repaired, "key"]), b"value\n");
 }
 
 #[test]
@@ -491,7 +548,7 @@ fn files_are_inspected() {
     let db = &place.path("db");
     let records = &place.file("records.tsv", b"a\t1\nb\t2\nc\t3\n");
     stdout(&["load", db, records]);
-    let names = std::fs::read_dir(db).unwrap().map(|entry| entry.unwrap());
+    let names = fs::read_dir(db).unwrap().map(|entry| entry.unwrap());
     let names: Vec<_> = names
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();

@@ -127,8 +127,10 @@ impl WriteBatch {
     }
 
     /// Gives the batch a mark, opaque bytes that are committed with it: see `Database.mark`.
-    fn set_mark(&self, py: Python<'_>, mark: Blob<'_>) {
+    fn set_mark(&self, py: Python<'_>, mark: Blob<'_>) -> PyResult<()> {
+        self.guard.check()?;
         lock(py, &self.batch).set_mark(mark);
+        Ok(())
     }
 
     /// Applies all writes, or none. The batch keeps them until it is cleared.
@@ -147,8 +149,9 @@ impl WriteBatch {
         Ok(lock(py, &self.batch).byte_len())
     }
 
-    fn __len__(&self, py: Python<'_>) -> usize {
-        lock(py, &self.batch).len()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.guard.check()?;
+        Ok(lock(py, &self.batch).len())
     }
 
     fn __bool__(&self) -> bool {

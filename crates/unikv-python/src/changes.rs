@@ -19,7 +19,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[pyclass(module = "unikv", frozen)]
 pub(crate) struct Changes {
     changes: Mutex<unikv::Changes>,
-    /// As of the last look. A thread that waits for changes has their lock most of the time.
+    /// A change that could not be handed out, as a signal handler has raised something.
+    kept: Mutex<Option<Change>>,
+    /// Of the last change that was handed out. A thread that waits for changes has their lock most
+    /// of the time.
     token: Mutex<Token>,
     timeout: Option<Duration>,
     guard: Arc<Guard>,
@@ -40,6 +43,7 @@ impl Changes {
         })?;
         Ok(Changes {
             token: Mutex::new(changes.token()),
+            kept: Mutex::new(None),
             changes: Mutex::new(changes),
             timeout,
             guard: Arc::clone(guard),
@@ -61,21 +65,35 @@ impl Changes {
                 .timeout
                 .map(|timeout| timeout.saturating_sub(begin.elapsed()));
             let patience = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+            let kept = self.kept.lock().take();
             let change = detached(py, || {
+                if kept.is_some() {
+                    return Ok(kept);
+                }
                 let mut changes = self.changes.lock();
-                let change = if patience.is_zero() {
+                if patience.is_zero() {
                     changes.try_next()
                 } else {
                     changes.next_timeout(patience)
-                };
-                *self.token.lock() = changes.token();
-                change
+                }
             })?;
-            py.check_signals()?;
-            match change {
-                Some(change) => return to_python(py, &change).map(Some),
-                None if left.is_some_and(|left| left <= patience) => return Ok(None),
-                None => {}
+            let raised = py.check_signals();
+            let Some(change) = change else {
+                raised?;
+                if left.is_some_and(|left| left <= patience) {
+                    return Ok(None);
+                }
+                continue;
+            };
+            match raised.and_then(|()| to_python(py, &change)) {
+                Ok(found) => {
+                    *self.token.lock() = change.token;
+                    return Ok(Some(found));
+                }
+                Err(raised) => {
+                    *self.kept.lock() = Some(change);
+                    return Err(raised);
+                }
             }
         }
     }

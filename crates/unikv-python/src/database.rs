@@ -136,7 +136,7 @@ impl Database {
 
     /// Removes a keyspace with all its keys at once.
     fn drop_keyspace(&self, py: Python<'_>, name: Named<'_, '_>) -> PyResult<()> {
-        let keyspace = name.find(&self.guard)?;
+        let keyspace = name.find_own(&self.guard)?;
         self.wait(py, move |_| keyspace.drop_keyspace())
     }
 

@@ -8,6 +8,7 @@ use crate::reads::source::Source;
 use crate::writes::{Target, Writable};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use std::ptr;
 use std::sync::Arc;
 
 /// There is no keyspace of this name.
@@ -45,7 +46,18 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Named<'a, 'py> {
 }
 
 impl Named<'_, '_> {
-    /// The keyspace of this database.
+    /// As [`Named::find`], and never one of another database.
+    pub(crate) fn find_own(&self, guard: &Guard) -> Result<unikv::Keyspace, Fault> {
+        match self {
+            Named::Keyspace(keyspace) if !ptr::eq(&*keyspace.get().guard, guard) => {
+                let what = "this keyspace is of another database, or of another opening";
+                Err(Fault::invalid(what, "use the keyspaces of this one"))
+            }
+            named => named.find(guard),
+        }
+    }
+
+    /// The keyspace; one that is named is of this database, and the engine refuses those of others.
     pub(crate) fn find(&self, guard: &Guard) -> Result<unikv::Keyspace, Fault> {
         match self {
             Named::Keyspace(keyspace) => Ok(keyspace.get().keyspace.clone()),

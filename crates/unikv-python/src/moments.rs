@@ -4,7 +4,7 @@ use crate::boundary::args::{Held, Size, Time};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, interruptible};
-use crate::keyspace::Named;
+use crate::keyspace::{Named, missing};
 use crate::offline::show_made;
 use crate::reads::Readable;
 use crate::reads::source::Source;
@@ -48,8 +48,14 @@ impl Snapshot {
         let Source::Snapshot(held) = &base.source else {
             return Err(Fault::closed("snapshot").into());
         };
-        let keyspace = name.find(&base.guard)?;
-        let other = held.get()?.keyspace(&keyspace);
+        let other = match &name {
+            // As it was called at that moment; a follower has no database to ask.
+            Named::Name(name) => {
+                let other = held.get()?.keyspace_named(name);
+                other.ok_or_else(|| missing(name))?
+            }
+            Named::Keyspace(_) => held.get()?.keyspace(&name.find(&base.guard)?),
+        };
         Snapshot::make(py, other, &base.guard)
     }
 

@@ -231,6 +231,7 @@ impl Readable {
         py: Python<'py>,
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
+        self.guard.check()?;
         let objects: Vec<Bound<'py, PyAny>> = keys.try_iter()?.collect::<PyResult<_>>()?;
         let blobs: Vec<Blob<'_>> = objects
             .iter()

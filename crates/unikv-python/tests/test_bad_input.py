@@ -292,6 +292,9 @@ def test_keyspaces_of_others(db, tmp_path):
         batch.put(b"a", b"1", keyspace=foreign)
         with pytest.raises(unikv.Error):
             batch.write()
+        with pytest.raises(unikv.InvalidArgumentError):
+            db.drop_keyspace(foreign)
+        assert foreign[b"a"] == b"1"
         with pytest.raises(unikv.Error):
             db.snapshot().keyspace(foreign)[b"a"]
         txn = db.transaction()

@@ -1,3 +1,5 @@
+import os
+import signal
 import threading
 import time
 
@@ -80,3 +82,30 @@ def test_what_is_wrong(db, tmp_path):
         with pytest.raises(unikv.HistoryGoneError) as error:
             list(other.updates_since(oldest, timeout=0))
         assert error.value.remedy
+
+
+def test_a_signal_takes_no_change(db):
+    """A change is handed out, or the token does not say so."""
+
+    def interrupt(round):
+        time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+        db.put(b"key", b"%d" % round, sync=True)
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for round in range(30):
+            feed = db.updates_since(db.token, timeout=5)
+            other = threading.Thread(target=interrupt, args=(round,))
+            found = []
+            try:
+                other.start()
+                found.append(next(feed))
+                other.join()
+            except KeyboardInterrupt:
+                other.join()
+            rest = list(db.updates_since(feed.token, timeout=0))
+            values = [op.value for change in found + rest for op in change.operations]
+            assert values == [b"%d" % round]
+    finally:
+        signal.signal(signal.SIGINT, handler)

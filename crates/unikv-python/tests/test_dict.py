@@ -274,6 +274,7 @@ def test_follow(db, tmp_path):
         assert (follower[b"a"], before[b"a"]) == (b"2", b"1")
         assert follower.keyspaces() == ["default", "users"]
         assert follower.keyspace("users")[b"u"] == b"1"
+        assert follower.snapshot().keyspace("users")[b"u"] == b"1"
         assert list(follower.items()) == [(b"a", b"2")] == list(follower.iterator())
         follower.checkpoint(tmp_path / "copy")
         assert follower.backup(tmp_path / "backups")["bytes"] > 0

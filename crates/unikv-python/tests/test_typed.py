@@ -72,3 +72,24 @@ def test_a_codec_of_ones_own(db):
 
 def json_by_mistake():
     pass
+
+
+def test_bytes_are_bytes_and_no_numbers(db):
+    named = db.keyspace("named", key=unikv.Str)
+    for value in (7, [1, 2], "text", None, 10**10):
+        with pytest.raises(TypeError):
+            named["a"] = value
+    named["a"] = memoryview(b"view")
+    assert named["a"] == b"view"
+    numbers = db.keyspace("numbers", value=unikv.Int)
+    with pytest.raises(TypeError):
+        numbers[5] = 1
+    assert numbers.count() == 0
+
+
+def test_a_transaction_puts_with_types(db):
+    users = db.keyspace("users", key=unikv.Str, value=unikv.Int)
+    with db.transaction() as txn:
+        users.at(txn).put("ada", 1, ttl=60)
+        users.at(txn).put("bob", 2)
+    assert list(users.items()) == [("ada", 1), ("bob", 2)]

@@ -2,7 +2,7 @@
 
 use crate::args::DirArg;
 use crate::commands::byte_progress;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{self, Code, Failure, Outcome};
 use crate::output::Output;
 use crate::reading::Reading;
 use clap::{Args, Subcommand};
@@ -185,12 +185,13 @@ impl List {
             "points": listed.points.iter().map(point_json).collect::<Value>(),
             "damaged": damaged.collect::<Value>(),
         });
-        self.at.print(as_json, &text)?;
-        Ok(if listed.damaged.is_empty() {
+        let printed = self.at.print(as_json, &text);
+        let code = if listed.damaged.is_empty() {
             Code::Success
         } else {
             Code::Corruption
-        })
+        };
+        exit::found(code, printed)
     }
 }
 
@@ -223,15 +224,16 @@ impl Verify {
             text += &format!("{problem}\n");
         }
         let is_sound = problems.is_empty();
-        self.at.print(
+        let printed = self.at.print(
             json!({ "points": verified, "problems": problems, "sound": is_sound }),
             &text,
-        )?;
-        Ok(if is_sound {
+        );
+        let code = if is_sound {
             Code::Success
         } else {
             Code::Corruption
-        })
+        };
+        exit::found(code, printed)
     }
 }
 

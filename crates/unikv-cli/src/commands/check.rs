@@ -1,7 +1,7 @@
 //! `check`: verifies a whole database.
 
 use crate::args::DirArg;
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome, found};
 use crate::output::Output;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
@@ -21,13 +21,15 @@ pub struct Check {
 impl Check {
     pub fn run(self) -> Outcome {
         let report = Db::check(&self.dir.dir).map_err(Failure::opening)?;
-        self.output
-            .print(|| to_json(&report), |out| print_text(&report, out))?;
-        Ok(if report.is_clean() {
+        let printed = self
+            .output
+            .print(|| to_json(&report), |out| print_text(&report, out));
+        let code = if report.is_clean() {
             Code::Success
         } else {
             Code::Corruption
-        })
+        };
+        found(code, printed)
     }
 }
 

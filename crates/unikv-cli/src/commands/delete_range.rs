@@ -3,7 +3,7 @@
 use crate::args::{DirArg, KeyspaceArg, Notation};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
-use crate::range::{KeyRange, RangeArgs};
+use crate::range::{KeyRange, RangeArgs, is_everything};
 use clap::Args;
 use indicatif::HumanBytes;
 use serde_json::json;
@@ -32,11 +32,12 @@ pub struct DeleteRange {
 
 impl DeleteRange {
     pub fn run(self) -> Outcome {
-        if self.range.is_everything() && !self.all {
-            let remedy = "give --from, --to or --prefix, or --all for every key";
-            return Err(Failure::invalid("no range is named").remedy(remedy));
-        }
         let range = self.range.bounds(&self.notation)?;
+        if range.as_ref().is_some_and(is_everything) && !self.all {
+            let remedy =
+                "give a --from, --to or --prefix that is not empty, or --all for every key";
+            return Err(Failure::invalid("the range named is every key").remedy(remedy));
+        }
         let db = self.dir.open_to_change(false)?;
         let keyspace = self.keyspace.find(&db)?;
         let name = &self.keyspace.keyspace;

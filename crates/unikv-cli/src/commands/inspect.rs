@@ -1,7 +1,7 @@
 //! `inspect`: what stands in one file of a database, part by part.
 
 use crate::args;
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Outcome, found};
 use crate::output::Output;
 use clap::Args;
 use indicatif::HumanCount;
@@ -39,7 +39,6 @@ impl Inspect {
                 };
             }
         })?;
-        written?;
         let as_json = || {
             json!({
                 "kind": seen.kind.to_string(),
@@ -49,7 +48,7 @@ impl Inspect {
                 "faults": seen.faults,
             })
         };
-        self.output.print_to(&mut out, as_json, |out| {
+        let as_text = |out: &mut dyn Write| {
             if left_out > 0 {
                 writeln!(out, "… {} parts more", HumanCount(left_out))?;
             }
@@ -64,8 +63,9 @@ impl Inspect {
                 HumanCount(seen.len),
                 HumanCount(seen.parts)
             )
-        })?;
-        Ok(code_of(seen.faults))
+        };
+        let printed = written.and_then(|()| self.output.print_to(&mut out, as_json, as_text));
+        found(code_of(seen.faults), printed)
     }
 }
 

@@ -1,11 +1,12 @@
 //! `repair`: salvages a damaged database into a new directory.
 
 use crate::args::{DirArg, EngineArgs};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome, found};
 use crate::output::Output;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use unikv::{Bytes, Db, RepairOptions, RepairReport, RepairTrust};
@@ -37,28 +38,43 @@ pub struct Repair {
 impl Repair {
     pub fn run(self) -> Outcome {
         let dir = &self.dir.dir;
-        let to = self.to.unwrap_or_else(|| beside(dir));
+        let to = match self.to {
+            Some(to) => to,
+            None => beside(dir)?,
+        };
         let options = RepairOptions::default()
             .dry_run(self.dry_run)
             .include_uncertain(self.include_uncertain)
             .partial_batches(self.partial_batches)
             .options(self.engine.options()?);
         let report = Db::repair(dir, to, &options).map_err(Failure::opening)?;
-        self.output
-            .print(|| as_json(&report), |out| print_text(&report, out))?;
-        Ok(if report.is_complete() {
+        let printed = self
+            .output
+            .print(|| as_json(&report), |out| print_text(&report, out));
+        let code = if report.is_complete() {
             Code::Success
         } else {
             Code::DataLost
-        })
+        };
+        found(code, printed)
     }
 }
 
-/// `db.repaired` for `db`, also where it was written `db/`.
-fn beside(dir: &Path) -> PathBuf {
-    let mut name = dir.file_name().unwrap_or_default().to_owned();
+/// `db.repaired` for `db`, also where it was written `db/`, or `.` from within.
+fn beside(dir: &Path) -> Result<PathBuf, Failure> {
+    let whole;
+    let mut named = dir;
+    if dir.file_name().is_none() {
+        whole = fs::canonicalize(dir).map_err(|e| Failure::file(dir, &e))?;
+        named = &whole;
+    }
+    let Some(name) = named.file_name() else {
+        let what = format!("{} has no name to make another one of", dir.display());
+        return Err(Failure::invalid(what).remedy("give --to"));
+    };
+    let mut name = name.to_owned();
     name.push(".repaired");
-    dir.with_file_name(name)
+    Ok(named.with_file_name(name))
 }
 
 fn trust(report: &RepairReport) -> &'static str {

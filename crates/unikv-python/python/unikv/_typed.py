@@ -32,13 +32,14 @@ class _Bytes:
     """Bytes, as they are."""
 
     def encode(self, value: bytes, /) -> bytes:
-        return bytes(value)
+        # Not bytes(value) of anything: that of a number is as many zeros.
+        return value if isinstance(value, bytes) else bytes(memoryview(value))
 
     def decode(self, data: bytes, /) -> bytes:
         return data
 
     def encode_prefix(self, prefix: bytes, /) -> bytes:
-        return bytes(prefix)
+        return self.encode(prefix)
 
     def __repr__(self) -> str:
         return "unikv.Bytes"
@@ -197,7 +198,11 @@ class TypedKeyspace(Generic[K, V]):
     ) -> None:
         """Stores a value, as `Database.put`."""
         data = self._value.encode(value)
-        self.untyped.put(self._key.encode(key), data, ttl=ttl, sync=sync, no_wait=no_wait)
+        # What a transaction writes is committed as its options say.
+        options: dict[str, bool] = {"sync": True} if sync else {}
+        if no_wait:
+            options["no_wait"] = True
+        self.untyped.put(self._key.encode(key), data, ttl=ttl, **options)
 
     def delete(self, key: K) -> None:
         """Removes a key; one that is not there is no error."""

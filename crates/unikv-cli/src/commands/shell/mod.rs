@@ -98,8 +98,14 @@ impl Session {
             }
             let done = self.obey(&line, &mut out);
             // What was printed before an error stands before it.
-            out.flush()?;
-            match done.map_err(|failure| failure.at(&format!("line {number}")))? {
+            let flushed = out.flush();
+            let done = done.and_then(|done| flushed.map(|()| done).map_err(Failure::from));
+            let failed = |failure| match failure {
+                // What follows is not done: that is no success.
+                Failure::BrokenPipe => Failure::new(Code::Io, "standard output was closed"),
+                failure => failure,
+            };
+            match done.map_err(|failure| failed(failure).at(&format!("line {number}")))? {
                 Done::Well => {}
                 Done::NotFound => code = Code::KeyNotFound,
                 Done::Leave => break,

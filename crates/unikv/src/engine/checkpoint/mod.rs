@@ -131,6 +131,8 @@ impl Checkpoints {
             // Nothing is being written: all that has a number is visible, and in view and log.
             let view = self.read.view.load_full();
             let seq = SeqNo(self.read.visible_seq.load(Ordering::Acquire));
+            // A memtable forgets marks that later ones have replaced.
+            let marked = (seq, view.mark(seq));
             let logs = parts_of_log(&listed, &view);
             drop(commit);
             let numbers = Numbers {
@@ -142,7 +144,6 @@ impl Checkpoints {
                 parts: logs,
                 segments,
             };
-            let marked = (seq, view.mark(seq));
             let pinned = Pinned::new(&self.core, &view, marked, numbers, log);
             return Ok(pinned.holding(running));
         }

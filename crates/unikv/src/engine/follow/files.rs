@@ -7,6 +7,9 @@
 //! - An index has the keys of all tables that are known to be entered, and perhaps of more: of
 //!   tables that no state shows. Readers pass over slots that their version does not have, and a
 //!   slot with another table makes a new index.
+//! - What is read is cached by the number of its file, so a number stands for the same file as
+//!   before, or the follower refuses to go on: a directory into which an older state was restored
+//!   gives numbers again.
 //! - No state is shown before all of its files are open, and none is closed before the last state
 //!   that has it is gone: the store closes no file by itself.
 
@@ -19,6 +22,7 @@ use crate::hash_index::HashIndex;
 use crate::jobs::flush::index_build::enter_keys;
 use crate::jobs::flush::placing::GenerationLimits;
 use crate::record::RecordFile;
+use crate::version::file_names;
 use crate::version::manifest::ManifestTail;
 use crate::version::{ApplyContext, Generation, Partition, Version};
 use std::collections::HashMap;
@@ -35,6 +39,8 @@ pub(super) struct Files {
     tail: Option<ManifestTail>,
     version: Option<Arc<Version>>,
     indexes: HashMap<(PartitionId, GenerationId), Entered>,
+    /// The files that the last version had.
+    uids: HashMap<FileNumber, FileUid>,
 }
 
 impl Files {
@@ -124,6 +130,7 @@ impl Files {
 
     /// Gives each generation of `version` its hash index.
     pub(super) fn enter(&mut self, shared: &Shared, version: &mut Version) -> Result<()> {
+        self.check_history(shared, version)?;
         let options = &shared.core.options;
         let limits = GenerationLimits::of(options.unsorted_bytes, options.memory_budget);
         let seed = version.counters.hash_seed;
@@ -150,6 +157,26 @@ impl Files {
             indexes.insert(id, entered);
             Ok(index)
         })
+    }
+
+    /// Refuses a version of another history, in which a number stands for another file.
+    fn check_history(&mut self, shared: &Shared, version: &Version) -> Result<()> {
+        let of_runs = version.scan_runs().flat_map(|run| run.tables());
+        let tables = version.key_tables().chain(of_runs);
+        let tables = tables.map(|table| (table.meta().number, table.meta().uid));
+        let records = version.record_files().iter();
+        let records = records.map(|file| (file.meta().number, file.meta().uid));
+        let uids: HashMap<FileNumber, FileUid> = records.chain(tables).collect();
+        let is_another = |(number, uid): (&FileNumber, &FileUid)| {
+            self.uids.get(number).is_some_and(|was| was != uid)
+        };
+        if uids.iter().any(is_another) {
+            let path = shared.core.store.dir().join(file_names::CURRENT);
+            let what = "an older state of the database has taken the place of what was followed";
+            return Err(Error::incompatible(&path, what, "open another follower"));
+        }
+        self.uids = uids;
+        Ok(())
     }
 
     /// Opens the files of `version` that are not open yet.

@@ -5,6 +5,7 @@
 //! the newest write that had one among those that are there.
 
 use crate::base::keys::SeqNo;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::write::queue::Write;
 use crate::engine::write::{Commit, WritePath};
 use bytes::Bytes;
@@ -17,11 +18,17 @@ impl WritePath {
         }
         let (view, seq) = self.read.read_point();
         if view.version.counters.flushed_seq <= seq {
-            return view.mark(seq);
+            let mark = view.mark(seq);
+            // A memtable keeps two marks. If nothing has become visible meanwhile, one group at
+            // most has left another.
+            if self.read.visible_seq.load(Ordering::Acquire) == seq.0 {
+                return mark;
+            }
         }
         drop(view);
-        // An ingest is being published: its tables are in the view and not yet visible.
-        drop(self.commit.lock());
+        // Writers are quick, or an ingest is being published, whose tables are in the view and not
+        // yet visible.
+        let _nobody_writes = self.commit.lock();
         let (view, seq) = self.read.read_point();
         view.mark(seq)
     }
