@@ -93,9 +93,11 @@ pub const KNOWN: &[Known] = &[
         "openat",
         &[Lock],
         "O_RDWR|O_CREAT",
-        "lock: created once, never removed",
+        "lock: created once, removed by destroy",
     ),
     ("flock", &[Lock], "LOCK_EX|LOCK_NB", "lock"),
+    ("fstat", &[Lock], "", "lock: has it its name yet"),
+    ("newfstatat", &[Lock], "", "lock: has it its name yet"),
     ("flock", &[Lock], "LOCK_UN", "lock, given back"),
     (
         "openat",
