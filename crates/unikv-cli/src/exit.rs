@@ -276,12 +276,13 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// The status of a command that has found out something, once that is printed: the same where the
-/// reader of it has left.
-pub fn found(code: Code, printed: io::Result<()>) -> Outcome {
+/// The status of a command that has found all well, or else `otherwise`, once that is printed: the
+/// same where the reader of it has left.
+pub fn found(is_well: bool, otherwise: Code, printed: io::Result<()>) -> Outcome {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(code),
+        _ if is_well => Ok(Code::Success),
+        _ => Ok(otherwise),
     }
 }
 

@@ -181,9 +181,7 @@ const CASES: &[Case] = &[
     ),
     Case(
         Seeded::CheckpointLinksByName,
-        unit(
-            "engine::tests::directories::a_checkpoint_has_the_files_of_its_database_whatever_has_its_path_by_now",
-        ),
+        unit("engine::tests::directories::a_checkpoint_has_the_files_of_its_own_database"),
         0,
     ),
     Case(

@@ -186,12 +186,7 @@ impl List {
             "damaged": damaged.collect::<Value>(),
         });
         let printed = self.at.print(as_json, &text);
-        let code = if listed.damaged.is_empty() {
-            Code::Success
-        } else {
-            Code::Corruption
-        };
-        exit::found(code, printed)
+        exit::found(listed.damaged.is_empty(), Code::Corruption, printed)
     }
 }
 
@@ -228,12 +223,7 @@ impl Verify {
             json!({ "points": verified, "problems": problems, "sound": is_sound }),
             &text,
         );
-        let code = if is_sound {
-            Code::Success
-        } else {
-            Code::Corruption
-        };
-        exit::found(code, printed)
+        exit::found(is_sound, Code::Corruption, printed)
     }
 }
 

@@ -24,12 +24,7 @@ impl Check {
         let printed = self
             .output
             .print(|| to_json(&report), |out| print_text(&report, out));
-        let code = if report.is_clean() {
-            Code::Success
-        } else {
-            Code::Corruption
-        };
-        found(code, printed)
+        found(report.is_clean(), Code::Corruption, printed)
     }
 }
 

@@ -65,14 +65,7 @@ impl Inspect {
             )
         };
         let printed = written.and_then(|()| self.output.print_to(&mut out, as_json, as_text));
-        found(code_of(seen.faults), printed)
-    }
-}
-
-fn code_of(faults: u64) -> Code {
-    match faults {
-        0 => Code::Success,
-        _ => Code::Corruption,
+        found(seen.faults == 0, Code::Corruption, printed)
     }
 }
 

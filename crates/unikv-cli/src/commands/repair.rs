@@ -51,12 +51,7 @@ impl Repair {
         let printed = self
             .output
             .print(|| as_json(&report), |out| print_text(&report, out));
-        let code = if report.is_complete() {
-            Code::Success
-        } else {
-            Code::DataLost
-        };
-        found(code, printed)
+        found(report.is_complete(), Code::DataLost, printed)
     }
 }
 

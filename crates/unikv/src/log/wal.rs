@@ -19,7 +19,7 @@ use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::error::{Error, Result};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The kinds of record in a segment.
@@ -173,6 +173,17 @@ impl<'a> WalWrite<'a> {
     /// mark, takes one number.
     pub(crate) fn last_seq(&self) -> SeqNo {
         last_of(self.base_seq, self.count).unwrap_or(SeqNo::MAX)
+    }
+
+    /// Refuses a write of the segment at `path` that says another number than the operations it
+    /// holds.
+    pub(crate) fn check_count(&self, holds: u64, path: impl FnOnce() -> PathBuf) -> Result<()> {
+        if holds == u64::from(self.count) {
+            return Ok(());
+        }
+        let says = self.count;
+        let what = format!("a record holds {holds} operations and says {says}");
+        Err(Error::corruption(&path(), 0, what))
     }
 
     /// What stands before the operations.

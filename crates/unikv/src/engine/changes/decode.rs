@@ -147,11 +147,7 @@ pub(super) fn of_write(
         ops.push(of_op(core, path, seq, &op)?);
         seq.0 += 1;
     }
-    if ops.len() != write.count as usize {
-        let (holds, says) = (ops.len(), write.count);
-        let what = format!("a record holds {holds} operations and says {says}");
-        return Err(Error::corruption(path, 0, what));
-    }
+    write.check_count(ops.len() as u64, || path.to_owned())?;
     Ok(Change {
         token,
         mark: write.host_mark.map(Bytes::copy_from_slice),

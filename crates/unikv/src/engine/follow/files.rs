@@ -25,6 +25,7 @@ use crate::record::RecordFile;
 use crate::version::file_names;
 use crate::version::manifest::ManifestTail;
 use crate::version::{ApplyContext, Generation, Partition, Version};
+use crate::vfs::file_store::DataFile;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -161,12 +162,8 @@ impl Files {
 
     /// Refuses a version of another history, in which a number stands for another file.
     fn check_history(&mut self, shared: &Shared, version: &Version) -> Result<()> {
-        let of_runs = version.scan_runs().flat_map(|run| run.tables());
-        let tables = version.key_tables().chain(of_runs);
-        let tables = tables.map(|table| (table.meta().number, table.meta().uid));
-        let records = version.record_files().iter();
-        let records = records.map(|file| (file.meta().number, file.meta().uid));
-        let uids: HashMap<FileNumber, FileUid> = records.chain(tables).collect();
+        let files = files_of(version).map(|file| (file.number, file.uid));
+        let uids: HashMap<FileNumber, FileUid> = files.collect();
         let is_another = |(number, uid): (&FileNumber, &FileUid)| {
             self.uids.get(number).is_some_and(|was| was != uid)
         };
@@ -186,12 +183,7 @@ impl Files {
     pub(super) fn open_all(&self, shared: &Shared, version: &Version) -> Result<()> {
         let store = &shared.core.store;
         let most = 2 * store.env().vfs.max_open_files();
-        let of_runs = version.scan_runs().flat_map(|run| run.tables());
-        let tables = version.key_tables().chain(of_runs);
-        let tables = tables.map(|table| (table.data_file(), table.meta().len));
-        let records = version.record_files().iter();
-        let records = records.map(|file| (file.data_file(), file.meta().len));
-        for (file, len) in records.chain(tables) {
+        for Listed { file, len, .. } in files_of(version) {
             if file.is_open() {
                 continue;
             }
@@ -251,6 +243,31 @@ impl Entered {
         }
         Ok(true)
     }
+}
+
+/// A file that a version lists.
+struct Listed<'a> {
+    number: FileNumber,
+    uid: FileUid,
+    len: u64,
+    file: &'a DataFile,
+}
+
+fn files_of(version: &Version) -> impl Iterator<Item = Listed<'_>> {
+    let records = version.record_files().iter().map(|file| Listed {
+        number: file.meta().number,
+        uid: file.meta().uid,
+        len: file.meta().len,
+        file: file.data_file(),
+    });
+    let of_runs = version.scan_runs().flat_map(|run| run.tables());
+    let tables = version.key_tables().chain(of_runs).map(|table| Listed {
+        number: table.meta().number,
+        uid: table.meta().uid,
+        len: table.meta().len,
+        file: table.data_file(),
+    });
+    records.chain(tables)
 }
 
 /// The tables of a generation, oldest first.

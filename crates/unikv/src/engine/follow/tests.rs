@@ -20,6 +20,15 @@ fn follow(machine: &Machine) -> Follower {
     Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap()
 }
 
+/// With the clock of the writer.
+fn follow_by(machine: &Machine, runtime: &Arc<SimRuntime>) -> Follower {
+    let env = Env {
+        vfs: Arc::new(machine.disk.clone()),
+        runtime: Arc::clone(runtime) as _,
+    };
+    Db::follow_in(&env, "/db", FollowOptions::default()).unwrap()
+}
+
 /// As a process of its own opens it: no two draw the same numbers.
 fn open(machine: &mut Machine) -> (Db, Arc<SimRuntime>) {
     machine.seed += 1;
@@ -173,11 +182,7 @@ fn without_a_writer_a_follower_follows_the_wall_clock() {
     let expires = WriteOptions::default().ttl(Duration::from_secs(600));
     db.put_with("key", "value", expires).unwrap();
     db.close().unwrap();
-    let env = Env {
-        vfs: Arc::new(machine.disk.clone()),
-        runtime: runtime.clone(),
-    };
-    let follower = Db::follow_in(&env, "/db", FollowOptions::default()).unwrap();
+    let follower = follow_by(&machine, &runtime);
     assert!(follower.get("key").unwrap().is_some());
     // The machine has slept, and the monotonic clock with it.
     runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 30 * 60 * 1000);
@@ -190,16 +195,12 @@ fn a_snapshot_sees_what_has_expired_for_a_later_state() {
     const SECOND: Duration = Duration::from_secs(1);
     let machine = Machine::new(12);
     let (db, runtime) = machine.open(small());
-    let env = Env {
-        vfs: Arc::new(machine.disk.clone()),
-        runtime: runtime.clone(),
-    };
     let expires = WriteOptions::default().ttl(SECOND);
     db.put_with("key20x", "expires", expires).unwrap();
     db.put("z", "").unwrap();
     db.flush().unwrap();
     (0..40).for_each(|i| db.delete(format!("key{i:02}")).unwrap());
-    let follower = Db::follow_in(&env, "/db", FollowOptions::default()).unwrap();
+    let follower = follow_by(&machine, &runtime);
     let snapshot = follower.snapshot();
     let before = all(&snapshot);
     assert_eq!(before.len(), 2);
@@ -218,11 +219,7 @@ fn a_snapshot_sees_what_has_expired_for_a_later_state() {
 fn keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed() {
     let machine = Machine::new(8);
     let (db, runtime) = machine.open(small());
-    let env = Env {
-        vfs: Arc::new(machine.disk.clone()),
-        runtime: runtime.clone(),
-    };
-    let follower = Db::follow_in(&env, "/db", FollowOptions::default()).unwrap();
+    let follower = follow_by(&machine, &runtime);
     let mut rng = SmallRng::seed_from_u64(8);
     let options = KeyspaceOptions::default;
     for round in 0..260_u32 {

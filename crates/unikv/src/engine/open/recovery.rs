@@ -319,11 +319,7 @@ impl<'a> WalReplay<'a> {
             table.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
             seq.0 += 1;
         }
-        if seq.0 - base.0 != u64::from(write.count) {
-            let (holds, says) = (seq.0 - base.0, write.count);
-            let what = format!("a record holds {holds} operations and says {says}");
-            return Err(Error::corruption(&path(), 0, what));
-        }
+        write.check_count(seq.0 - base.0, path)?;
         Ok(expires)
     }
 

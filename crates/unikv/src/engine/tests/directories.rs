@@ -65,7 +65,7 @@ fn two_databases_of_one_relative_path_stay_apart_when_the_working_directory_chan
 }
 
 #[test]
-fn a_checkpoint_has_the_files_of_its_database_whatever_has_its_path_by_now() {
+fn a_checkpoint_has_the_files_of_its_own_database() {
     let disk = SimVfs::new();
     let begin = |dir: &str, seed, value: &str| {
         disk.create_dir_all(Path::new(dir)).unwrap();

@@ -8,7 +8,7 @@
 //!
 //! Invariant: the descriptor stays open as long as anybody may look up a name.
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -97,8 +97,7 @@ impl Directory {
             Err(Errno::NOENT) => return Ok(false),
             Err(e) => return Err(e.into()),
         };
-        let file = rustix::fs::fstat(file)?;
-        Ok((file.st_dev, file.st_ino) == (there.st_dev, there.st_ino))
+        Ok(is_one(&rustix::fs::fstat(file)?, &there))
     }
 
     /// Fails if `path` is that of the held directory and another one stands there now, or none.
@@ -107,10 +106,15 @@ impl Directory {
             return Ok(());
         };
         let (held, there) = (rustix::fs::fstat(held)?, rustix::fs::stat(path)?);
-        if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino) {
+        if is_one(&held, &there) {
             return Ok(());
         }
         let what = "another directory has taken the place of this one";
         Err(io::Error::new(ErrorKind::NotFound, what))
     }
+}
+
+/// Whether both are of one file.
+fn is_one(a: &Stat, b: &Stat) -> bool {
+    (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 }

@@ -291,8 +291,6 @@ fn a_lock_is_held_once_even_in_one_process() {
     }
 }
 
-const LOCK_PATH_VARIABLE: &str = "UNIKV_TEST_LOCK_PATH";
-
 #[test]
 fn a_lock_file_that_has_lost_its_name_is_no_lock() {
     let dir = tempfile::tempdir().unwrap();
@@ -305,6 +303,8 @@ fn a_lock_file_that_has_lost_its_name_is_no_lock() {
     assert!(!lock_file(&directory, &path, &removed).unwrap());
     assert!(lock_file(&directory, &path, &in_its_place).unwrap());
 }
+
+const LOCK_PATH_VARIABLE: &str = "UNIKV_TEST_LOCK_PATH";
 
 #[test]
 fn a_released_lock_is_free_although_a_forked_child_shares_the_file() {
