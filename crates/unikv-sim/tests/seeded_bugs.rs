@@ -225,6 +225,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::FollowerTakesNumbersAgain,
+        unit("engine::follow::tests::an_older_state_in_the_place_of_what_is_followed_is_refused"),
+        0,
+    ),
+    Case(
         Seeded::FollowerCopiesUnpublished,
         unit(
             "engine::follow::copies::tests::a_state_that_was_shown_before_is_copied_without_what_came_since",

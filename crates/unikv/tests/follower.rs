@@ -9,14 +9,13 @@
 mod limit;
 
 use limit::limit;
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unikv::{Batch, Db, Durability, ErrorKind, FollowOptions, Follower, Options, Readable};
+use unikv::{Batch, Db, Durability, FollowOptions, Follower, Options, Readable};
 
 const DIR: &str = "UNIKV_FOLLOWED_DIR";
 /// Keys that are written together.
@@ -193,38 +192,4 @@ fn a_thread_of_its_own_refreshes_a_follower() {
     assert_eq!(number(&snapshot.get("key").unwrap().unwrap()), 200);
     db.close().unwrap();
     assert_eq!(number(&snapshot.get("key").unwrap().unwrap()), 200);
-}
-
-/// As on a mount point whose snapshot was rolled back.
-#[test]
-fn an_older_state_in_the_place_of_what_is_followed_is_refused() {
-    let root = tempfile::tempdir().unwrap();
-    let (dir, copy) = (root.path().join("db"), root.path().join("copy"));
-    let write = |db: &Db, value: &str| {
-        for n in 0..6 {
-            (0..50).for_each(|i| db.put(format!("key{n}.{i}"), value).unwrap());
-            db.flush().unwrap();
-        }
-    };
-    let db = Db::open(&dir, options()).unwrap();
-    db.put("key", "value").unwrap();
-    db.checkpoint(&copy).unwrap();
-    write(&db, "first");
-    let follower = Db::follow(&dir, FollowOptions::default()).unwrap();
-    let all = || -> Vec<_> { follower.iter().map(|entry| entry.unwrap()).collect() };
-    let followed = all();
-    db.close().unwrap();
-
-    for file in fs::read_dir(&dir).unwrap() {
-        fs::remove_file(file.unwrap().path()).unwrap();
-    }
-    for file in fs::read_dir(&copy).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), dir.join(file.file_name())).unwrap();
-    }
-    let db = Db::open(&dir, options()).unwrap();
-    write(&db, "other");
-    let error = follower.refresh().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
-    assert!(all() == followed && followed.len() == 301);
 }

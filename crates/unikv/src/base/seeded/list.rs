@@ -80,6 +80,8 @@ bugs! {
     FollowerIndexStale,
     /// I5: a follower does not hold the files of large values that no table has yet.
     FollowerForgetsLarge,
+    /// I1: a follower goes on in a directory whose numbers stand for other files by now.
+    FollowerTakesNumbersAgain,
     /// I3: a copy that a follower makes has later writes than those that it shows.
     FollowerCopiesUnpublished,
     /// I5: a copy that a follower makes lacks the mark of writes that are in no table.

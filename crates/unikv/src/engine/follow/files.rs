@@ -7,12 +7,12 @@
 //! - An index has the keys of all tables that are known to be entered, and perhaps of more: of
 //!   tables that no state shows. Readers pass over slots that their version does not have, and a
 //!   slot with another table makes a new index.
-//! - What is read is cached by the number of its file, so a number stands for the same file as
-//!   before, or the follower refuses to go on: a directory into which an older state was restored
-//!   gives numbers again.
+//! - A number stands for the same file as before, or the follower refuses to go on: see
+//!   [`history`](super::history).
 //! - No state is shown before all of its files are open, and none is closed before the last state
 //!   that has it is gone: the store closes no file by itself.
 
+use super::history::{History, Lister};
 use super::shared::Shared;
 use crate::base::keys::{FileNumber, FileUid, GenerationId, PartitionId, Slot};
 use crate::base::seeded::seeded;
@@ -21,6 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::index_build::enter_keys;
 use crate::jobs::flush::placing::GenerationLimits;
+use crate::partition::MemtableHandle;
 use crate::record::RecordFile;
 use crate::version::file_names;
 use crate::version::manifest::ManifestTail;
@@ -40,8 +41,7 @@ pub(super) struct Files {
     tail: Option<ManifestTail>,
     version: Option<Arc<Version>>,
     indexes: HashMap<(PartitionId, GenerationId), Entered>,
-    /// The files that the last version had.
-    uids: HashMap<FileNumber, FileUid>,
+    history: History,
 }
 
 impl Files {
@@ -122,6 +122,7 @@ impl Files {
             applied.map_err(|what| Error::corruption(tail.path(), 0, what))?;
         }
         check_version(&next, tail.path())?;
+        self.note_version(shared, &next)?;
         self.enter(shared, &mut next)?;
         self.open_all(shared, &next)?;
         let version = Arc::new(next);
@@ -131,7 +132,6 @@ impl Files {
 
     /// Gives each generation of `version` its hash index.
     pub(super) fn enter(&mut self, shared: &Shared, version: &mut Version) -> Result<()> {
-        self.check_history(shared, version)?;
         let options = &shared.core.options;
         let limits = GenerationLimits::of(options.unsorted_bytes, options.memory_budget);
         let seed = version.counters.hash_seed;
@@ -160,20 +160,49 @@ impl Files {
         })
     }
 
-    /// Refuses a version of another history, in which a number stands for another file.
-    fn check_history(&mut self, shared: &Shared, version: &Version) -> Result<()> {
+    /// Notes the files of `version`, before anything of them is read.
+    ///
+    /// # Errors
+    /// `Incompatible` if an older state has taken the place of what was followed.
+    pub(super) fn note_version(&mut self, shared: &Shared, version: &Version) -> Result<()> {
         let files = files_of(version).map(|file| (file.number, file.uid));
-        let uids: HashMap<FileNumber, FileUid> = files.collect();
-        let is_another = |(number, uid): (&FileNumber, &FileUid)| {
-            self.uids.get(number).is_some_and(|was| was != uid)
-        };
-        if uids.iter().any(is_another) {
-            let path = shared.core.store.dir().join(file_names::CURRENT);
-            let what = "an older state of the database has taken the place of what was followed";
-            return Err(Error::incompatible(&path, what, "open another follower"));
+        self.note(shared, Lister::Version, files)
+    }
+
+    /// Opens the files of large values that `memtables` name, and that no table has yet.
+    ///
+    /// # Errors
+    /// As of [`Files::note_version`].
+    pub(super) fn hold_large<'a>(
+        &mut self,
+        shared: &Shared,
+        memtables: impl IntoIterator<Item = &'a MemtableHandle>,
+    ) -> Result<()> {
+        if seeded!(FollowerForgetsLarge) {
+            return Ok(());
         }
-        self.uids = uids;
-        Ok(())
+        let large: Vec<_> = memtables.into_iter().flat_map(|m| m.large.all()).collect();
+        let files = large
+            .iter()
+            .map(|file| (file.meta().number, file.meta().uid));
+        self.note(shared, Lister::Memtables, files)?;
+        large
+            .iter()
+            .try_for_each(|file| file.data_file().open_now().map(drop))
+    }
+
+    fn note(
+        &mut self,
+        shared: &Shared,
+        lister: Lister,
+        files: impl Iterator<Item = (FileNumber, FileUid)>,
+    ) -> Result<()> {
+        if self.history.note(lister, files) || seeded!(FollowerTakesNumbersAgain) {
+            return Ok(());
+        }
+        let path = shared.core.store.dir().join(file_names::CURRENT);
+        let what = "an older state of the database has taken the place of what was followed";
+        Err(Error::incompatible(&path, what, "open another follower"))
     }
 
     /// Opens the files of `version` that are not open yet.

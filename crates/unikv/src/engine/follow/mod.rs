@@ -36,6 +36,7 @@
 
 mod copies;
 mod files;
+mod history;
 mod memtables;
 mod progress;
 mod shared;

@@ -178,7 +178,8 @@ impl Progress {
             visible.seq
         };
         let memtables = self.log.memtables(shared);
-        hold_large([&memtables.0].into_iter().chain(&memtables.1))?;
+        let each = [&memtables.0].into_iter().chain(&memtables.1);
+        self.files.hold_large(shared, each)?;
         if !page.is_held(store.dir())? {
             let what = "the writer has closed the database meanwhile";
             return Err(Error::corruption(store.dir(), 0, what));
@@ -252,6 +253,7 @@ impl Progress {
         let path = &manifest.path;
         let mut version = recovery::build_version(store, cache, path, edits.iter(path))?;
         drop(edits);
+        self.files.note_version(shared, &version)?;
         recovery::forget_lost_runs(store, &mut version);
         let nobody = opening::Progress::begin(None, &store.env().runtime);
         recovery::check_files(store, &version, &nobody)?;
@@ -260,7 +262,7 @@ impl Progress {
         let replayed = replayed.run(&survey, &version, &nobody)?;
         self.files.enter(shared, &mut version)?;
         self.files.open_all(shared, &version)?;
-        hold_large(&replayed.memtables)?;
+        self.files.hold_large(shared, &replayed.memtables)?;
         if self.look(shared)? != *world {
             let what = "a writer has opened the database meanwhile";
             return Err(Error::corruption(store.dir(), 0, what));
@@ -272,19 +274,6 @@ impl Progress {
         let version = Arc::new(version);
         Ok(shared.show(version, (newest, memtables), replayed.expires, (seq, false)))
     }
-}
-
-/// Opens the files of large values that memtables name, and that no table has yet.
-fn hold_large<'a>(memtables: impl IntoIterator<Item = &'a MemtableHandle>) -> Result<()> {
-    if seeded!(FollowerForgetsLarge) {
-        return Ok(());
-    }
-    for memtable in memtables {
-        for file in memtable.large.all() {
-            file.data_file().open_now()?;
-        }
-    }
-    Ok(())
 }
 
 fn another_database(shared: &Shared) -> Error {
