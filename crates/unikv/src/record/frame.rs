@@ -215,6 +215,13 @@ fn fields(body: &[u8]) -> Option<(u64, [u32; 3], [u8; 4], u32)> {
     Some((seq_kind, lens, d.array()?, d.u32()?))
 }
 
+/// The length in its file of the whole expanded `frame`, which was verified before it was kept.
+pub(crate) fn len_of_kept(frame: &[u8]) -> Option<u32> {
+    let (_, [_, stored_len, raw_len], ..) = fields(frame.get(CRC_LEN..)?)?;
+    let len = (frame.len() as u64 + u64::from(stored_len)).checked_sub(u64::from(raw_len))?;
+    u32::try_from(len).ok()
+}
+
 /// Whether the checksum that a header begins with is that of the rest.
 #[inline(always)]
 fn fits(header: &[u8; FRAME_HEADER_LEN], place: &FramePlace<'_>) -> bool {

@@ -35,7 +35,7 @@ mod writer;
 pub(crate) use crate::key_table::{RecordPointer, STREAMED_BYTES};
 pub(crate) use direct_reads::DirectReads;
 pub(crate) use external::External;
-pub(crate) use frame::{Record, RecordRef, StoredRecord, frame_len};
+pub(crate) use frame::{Record, RecordRef, StoredRecord, frame_len, len_of_kept};
 pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;

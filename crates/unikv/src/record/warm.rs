@@ -57,7 +57,9 @@ impl RecordFile {
         // It may be a part of a buffer.
         let frame = Bytes::copy_from_slice(&record.frame());
         let offset = record.offset();
-        self.cache
-            .insert_record(self.meta().number, offset, frame, true);
+        if self.cache.admits(frame.len()) {
+            self.cache
+                .insert_record(self.meta().number, offset, frame, true);
+        }
     }
 }

@@ -13,18 +13,22 @@ const MOST: usize = 1 << 20;
 /// How often an item was asked for lately: each a level of hints.
 const LEVELS: usize = MOST_ASKED as usize + 1;
 
+/// The length of a record in its file by the frame that is kept of it, if it is one.
+type LenOf = fn(&[u8]) -> Option<u32>;
+
 impl ReadCache {
     /// Hints of the items, those that were asked for most often first, in portions of at most
-    /// `most` hints, each ascending by file and offset.
-    pub(crate) fn hints(&self, most: usize) -> impl Iterator<Item = Vec<Hint>> {
-        let portions = portions(&self.count_hints(), most);
+    /// `most` hints, each ascending by file and offset. `len_of` says how long a kept frame of a
+    /// record is in its file.
+    pub(crate) fn hints(&self, most: usize, len_of: LenOf) -> impl Iterator<Item = Vec<Hint>> {
+        let portions = portions(&self.count_hints(len_of), most);
         portions.into_iter().map(move |portion| {
             let mut hints = Vec::with_capacity(portion.hints);
             for shard in portion.shards {
                 self.items.for_each(shard, |place, item, asked| {
                     // There may be more by now.
                     if level(asked) == portion.level && hints.len() < portion.hints {
-                        hints.extend(hint(place, item));
+                        hints.extend(hint(place, item, len_of));
                     }
                 });
             }
@@ -34,12 +38,12 @@ impl ReadCache {
     }
 
     /// How many hints of each level each shard has.
-    fn count_hints(&self) -> Vec<[usize; LEVELS]> {
+    fn count_hints(&self, len_of: LenOf) -> Vec<[usize; LEVELS]> {
         let shards = 0..self.items.shards();
         let counts = shards.map(|shard| {
             let mut counts = [0; LEVELS];
             self.items.for_each(shard, |place, item, asked| {
-                counts[level(asked)] += usize::from(hint(place, item).is_some());
+                counts[level(asked)] += usize::from(hint(place, item, len_of).is_some());
             });
             counts
         });
@@ -85,14 +89,14 @@ fn level(asked: u8) -> usize {
 }
 
 /// Fences are read with the first block of their table.
-fn hint(place: &Place, item: &Item) -> Option<Hint> {
+fn hint(place: &Place, item: &Item, len_of: LenOf) -> Option<Hint> {
     let (file, offset) = (FileNumber(place.0), place.1);
     match item {
         Item::Block(_) => Some(Hint::Block { file, offset }),
         Item::Record(frame) => Some(Hint::Record(RecordPointer {
             file,
             offset,
-            len: u32::try_from(frame.len()).ok()?,
+            len: len_of(frame)?,
         })),
         Item::Fences(_) => None,
     }

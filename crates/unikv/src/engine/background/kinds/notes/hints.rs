@@ -9,6 +9,7 @@ use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::error::Result;
 use crate::key_table::{Hint, Written, write_hints};
+use crate::record;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,7 +89,8 @@ impl Background {
         let mut indexes: Vec<_> = indexes.map(|file| Hint::Index { file }).collect();
         indexes.sort_unstable_by_key(Hint::place);
         let most = self.core.memory.plan.budget_bytes / MEMORY_PART / size_of::<Hint>() as u64;
-        let cached = self.core.cache.hints(most.max(1) as usize);
+        let most = most.max(1) as usize;
+        let cached = self.core.cache.hints(most, record::len_of_kept);
         write_hints(&self.core.store, iter::once(indexes).chain(cached))
     }
 }

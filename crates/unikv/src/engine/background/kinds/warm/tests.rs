@@ -4,7 +4,7 @@ use crate::engine::tests::common::{all_the_same, flush_apart, key, put};
 use crate::engine::tests::{Machine, Model, small};
 use crate::vfs::sim::{Fault, FaultRule};
 use crate::vfs::{Runtime, Vfs};
-use crate::{Db, Options};
+use crate::{Compression, Db, Options};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +17,13 @@ fn options() -> Options {
 
 /// A database of which a merge has sorted most, and the rest stands in tables.
 fn machine(seed: u64) -> (Machine, Model) {
+    machine_with(seed, options())
+}
+
+fn machine_with(seed: u64, options: Options) -> (Machine, Model) {
     let machine = Machine::new(seed);
     let mut model = Model::new();
-    let (db, _) = machine.open(options());
+    let (db, _) = machine.open(options);
     flush_apart(&db, &mut model, KEYS, 3, 1);
     db.compact().unwrap();
     for i in (0..KEYS).step_by(7) {
@@ -63,6 +67,22 @@ fn what_was_hot_before_the_close_is_read_before_anybody_asks() {
     let (db, _) = machine.open(options());
     db.quiesce().unwrap();
     assert!(reads_of_gets(&db, &model, 3) > cold / 2);
+}
+
+#[test]
+fn records_that_are_compressed_are_warmed_as_well() {
+    let options = || options().compression(Compression::Lz4);
+    let (machine, model) = machine_with(7, options());
+    let (db, _) = machine.open(options());
+    assert!(db.stats().compression_ratio() > 1.5);
+    let cold = reads_of_gets(&db, &model, 3);
+    assert!(cold > 400, "{cold}");
+    db.close().unwrap();
+
+    let (db, _) = machine.open(options());
+    db.quiesce().unwrap();
+    let warm = reads_of_gets(&db, &model, 3);
+    assert!(warm < cold / 20, "{warm} of {cold}");
 }
 
 #[test]
