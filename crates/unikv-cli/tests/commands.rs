@@ -338,6 +338,14 @@ fn what_was_found_is_the_status_although_nobody_reads_it() {
     unikv(&["put", db, "key", "value"]).assert().success();
     unikv(&["compact", db]).assert().success();
     assert_eq!(unread(&["check", db], ""), Some(0));
+    for args in [
+        &["get", "--json", db, "none"][..],
+        &["ttl", "--json", db, "none"],
+        &["expire", "--json", db, "none", "1h"],
+        &["persist", "--json", db, "none"],
+    ] {
+        assert_eq!(unread(args, ""), Some(1), "{args:?}");
+    }
     let script = "get key\nput later 1\n";
     assert_eq!(
         unread(&["shell", db], script),

@@ -1,7 +1,7 @@
 //! `ttl`, `expire` and `persist`: how long a record lives.
 
 use crate::args::{DirArg, KeyspaceArg, Notation, duration, millis};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{self, Code, Failure, Outcome};
 use crate::output::{Output, joined};
 use crate::reading::Reading;
 use crate::text;
@@ -43,13 +43,13 @@ impl Ttl {
                 json!({ "ttl_ms": left.map(millis) }),
             )
         };
-        self.output.print(as_json, |out| match (found, left) {
+        let printed = self.output.print(as_json, |out| match (found, left) {
             (false, _) => Ok(()),
             (true, None) => writeln!(out, "never"),
             (true, Some(left)) => writeln!(out, "{}", humantime::format_duration(left)),
-        })?;
+        });
         db.close()?;
-        Ok(code_of(found))
+        exit::found(found, Code::KeyNotFound, printed)
     }
 }
 
@@ -79,8 +79,8 @@ impl Expire {
         })?;
         let left = found.then(|| millis(self.ttl));
         let as_json = || report(&key, &self.keyspace, found, json!({ "ttl_ms": left }));
-        self.output.print_json(as_json)?;
-        Ok(code_of(found))
+        let printed = self.output.print_json(as_json);
+        exit::found(found, Code::KeyNotFound, printed)
     }
 }
 
@@ -107,8 +107,8 @@ impl Persist {
             keyspace.contains_key(&key)
         })?;
         let as_json = || report(&key, &self.keyspace, found, json!({ "ttl_ms": null }));
-        self.output.print_json(as_json)?;
-        Ok(code_of(found))
+        let printed = self.output.print_json(as_json);
+        exit::found(found, Code::KeyNotFound, printed)
     }
 }
 
@@ -128,12 +128,4 @@ fn change(
 fn report(key: &[u8], keyspace: &KeyspaceArg, found: bool, more: Value) -> Value {
     let of = json!({ "keyspace": keyspace.keyspace, "found": found });
     joined(text::key_to_json(key), joined(of, more))
-}
-
-fn code_of(found: bool) -> Code {
-    if found {
-        Code::Success
-    } else {
-        Code::KeyNotFound
-    }
 }

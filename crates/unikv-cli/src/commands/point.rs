@@ -1,7 +1,7 @@
 //! `put`, `get` and `del`: one record at a time.
 
 use crate::args::{DirArg, KeyspaceArg, Notation, duration, millis};
-use crate::exit::{Code, Failure, Outcome};
+use crate::exit::{self, Code, Failure, Outcome};
 use crate::output::{Output, joined};
 use crate::reading::Reading;
 use crate::text::{self, Form};
@@ -104,8 +104,8 @@ impl Get {
         };
         let Some(value) = value else {
             let absent = || joined(text::key_to_json(&key), json!({ "found": false }));
-            self.output.print_json(absent)?;
-            return Ok(Code::KeyNotFound);
+            let printed = self.output.print_json(absent);
+            return exit::found(false, Code::KeyNotFound, printed);
         };
         let mut out = io::stdout().lock();
         if self.output.json {

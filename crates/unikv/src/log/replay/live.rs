@@ -89,7 +89,7 @@ impl LogTail {
         let present = segments::survey(wanted.store, &segments()?, wanted.low_water)?;
         let (chain, _ends_there) = segments::link(wanted.store, &present, wanted.low_water)?;
         let mut links = chain.iter();
-        if let Some(reader) = &self.reader {
+        if let Some(reader) = &mut self.reader {
             let (number, uid) = (reader.number(), reader.uid());
             let is_it = |link: &&Link<'_>| {
                 let begins = link.segment.begins();
@@ -99,6 +99,8 @@ impl LogTail {
                 let what = "this segment of the log is not there any more";
                 return Err(Error::corruption(&self.path, 0, what));
             };
+            // What came before the link was found.
+            reader.reload()?;
             if self.feed(wanted, link.successor, sink)? == Stop::Reached {
                 return Ok(());
             }
