@@ -35,11 +35,12 @@ def test_exceptions(tmp_path):
     plyvel.destroy_db(path)
 
 
+def bytewise(a, b):
+    return (a > b) - (a < b)
+
+
 def test_comparators(tmp_path):
     path = str(tmp_path / "db")
-
-    def bytewise(a, b):
-        return (a > b) - (a < b)
 
     def by_length(a, b):
         return bytewise((len(a), a), (len(b), b))
@@ -56,6 +57,24 @@ def test_comparators(tmp_path):
         plyvel.DB(path)
     with open_it(comparator_name=b"mine") as db:
         assert list(db) == [(b"a", b"1")]
+
+
+def test_the_name_of_a_comparator_is_stored_after_a_kill(tmp_path):
+    path = str(tmp_path / "db")
+    # What is there when its first process dies before it has stored the name.
+    with unikv.open(path) as db:
+        db.keyspace(plyvel._NAME_SPACE)
+    with plyvel.DB(path, comparator=bytewise, comparator_name=b"mine") as db:
+        db.put(b"a", b"1")
+    with pytest.raises(plyvel.Error, match="mine"):
+        plyvel.DB(path)
+    # With data, and without a name, it has the usual order.
+    other = str(tmp_path / "other")
+    with unikv.open(other) as db:
+        db.keyspace(plyvel._NAME_SPACE)
+        db.put(b"a", b"1")
+    with pytest.raises(plyvel.Error, match="Bytewise"):
+        plyvel.DB(other, comparator=bytewise, comparator_name=b"mine")
 
 
 def make_damaged(path):

@@ -163,12 +163,14 @@ _BYTEWISE = b"leveldb.BytewiseComparator"
 def _agree_on_comparator(db: _unikv.Database, name: bytes | None) -> None:
     """The name of a comparator is stored where the C library does, and must be the same again."""
     name = name or _BYTEWISE
-    stored: bytes | None = _BYTEWISE
     spaces = db.keyspaces()
+    stored: bytes | None = None
     if _NAME_SPACE in spaces:
-        stored = db.keyspace(_NAME_SPACE).get(_NAME_KEY, _BYTEWISE)
-    elif spaces == ["default"] and next(db.keys(), None) is None:
-        stored = None
+        stored = db.keyspace(_NAME_SPACE).get(_NAME_KEY)
+    # The process that made the database may have been killed before it stored a name.
+    is_new = set(spaces) <= {"default", _NAME_SPACE} and next(db.keys(), None) is None
+    if stored is None and not is_new:
+        stored = _BYTEWISE
     if stored is None:
         if name != _BYTEWISE:
             db.keyspace(_NAME_SPACE).put(_NAME_KEY, name, sync=True)
