@@ -15,6 +15,8 @@ mod leveldb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
 
+use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use unikv::{Db, KeyspaceOptions, Options};
@@ -54,7 +56,8 @@ fn copy(source: &dyn Source, db: &Db) -> Outcome<()> {
             }
         };
         compare(source, db, &name)?;
-        println!("{name}: {copied} records copied and compared");
+        // Where nobody reads it any more, the copy goes on.
+        let _unread = writeln!(io::stdout(), "{name}: {copied} records copied and compared");
     }
     Ok(())
 }
@@ -85,22 +88,23 @@ fn compare(source: &dyn Source, db: &Db, name: &str) -> Outcome<()> {
     }
 }
 
-fn migrate(kind: &str, source: &str, dest: &str) -> Outcome<()> {
-    let from = open(kind, Path::new(source))?;
+fn migrate(kind: &str, source: &Path, dest: &Path) -> Outcome<()> {
+    let from = open(kind, source)?;
     let db = Db::open(dest, Options::default().error_if_exists(true))?;
     copy(&*from, &db).map_err(|error| {
+        let (source, dest) = (source.display(), dest.display());
         format!("{error}\nRemove {dest} before you try again; {source} is unchanged.")
     })?;
     Ok(db.close()?)
 }
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let [kind, source, dest] = arguments.as_slice() else {
         eprintln!("usage: unikv-migrate leveldb|rocksdb SOURCE DEST");
         return ExitCode::from(2);
     };
-    match migrate(kind, source, dest) {
+    match migrate(&kind.to_string_lossy(), source.as_ref(), dest.as_ref()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
