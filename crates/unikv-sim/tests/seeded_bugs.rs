@@ -230,6 +230,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::FollowerCopiesHistory,
+        unit("engine::follow::copies::tests::a_copy_of_a_follower_has_no_changes_from_before_it"),
+        0,
+    ),
+    Case(
         Seeded::FollowerCopiesUnpublished,
         unit(
             "engine::follow::copies::tests::a_state_that_was_shown_before_is_copied_without_what_came_since",

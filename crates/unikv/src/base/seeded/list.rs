@@ -86,6 +86,8 @@ bugs! {
     FollowerCopiesUnpublished,
     /// I5: a copy that a follower makes lacks the mark of writes that are in no table.
     FollowerCopiesNoMark,
+    /// I3: a copy that a follower makes passes over changes of which it has none in its log.
+    FollowerCopiesHistory,
 
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.

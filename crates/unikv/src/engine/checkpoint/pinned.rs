@@ -133,6 +133,12 @@ impl<'a> Pinned<'a> {
         snapshot.edits_before = Some(numbers.edits_before);
         if let Log::Read(_, number) = &log {
             snapshot.wal_low_water = Some(*number);
+            // The log of the copy does not have what is in tables, nor which writes came together.
+            if let Some(history) = snapshot.history.as_mut()
+                && !seeded!(FollowerCopiesHistory)
+            {
+                Arc::make_mut(history).forget_until(seq);
+            }
         }
         if core.clock.is_needed() {
             snapshot.clock_ms = Some(time_ms);

@@ -163,6 +163,34 @@ fn a_follower_without_a_writer_makes_copies_too() {
 }
 
 #[test]
+fn a_copy_of_a_follower_has_no_changes_from_before_it() {
+    let machine = Machine::new(29);
+    let options = || Options::default().change_window_bytes(1 << 20);
+    let (db, _runtime) = machine.open(options());
+    let tokens: Vec<_> = (0..3_u32)
+        .map(|i| {
+            db.put(i.to_be_bytes(), "value").unwrap();
+            if i < 2 {
+                db.flush().unwrap();
+            }
+            db.token().unwrap()
+        })
+        .collect();
+    follow(&machine).checkpoint(COPY).unwrap();
+    let copy = open(&machine.disk, COPY);
+    copy.put("later", "value").unwrap();
+    copy.flush().unwrap();
+    for token in &tokens[..2] {
+        let gone = copy.updates_since(*token).map(drop).unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::HistoryGone);
+    }
+    let mut changes = copy.updates_since(tokens[2]).unwrap();
+    let what = changes.try_next().unwrap().unwrap().what;
+    assert!(format!("{what:?}").contains("later"), "{what:?}");
+    assert!(changes.try_next().unwrap().is_none());
+}
+
+#[test]
 fn backups_of_a_follower_share_files_with_those_of_the_database() {
     let machine = Machine::new(26);
     let (db, _runtime) = machine.open(small());
