@@ -193,7 +193,7 @@ fn what_was_measured_of_a_commit_stays_beside_what_is_measured_next() {
 fn clients_beside_a_phase_keep_their_pace_until_it_ends() {
     let dir = tempfile::tempdir().unwrap();
     let living = ["--experiments", "living", "--runs", "10 k/s short"];
-    let ours = ["--engines", "unikv", "--longest-phase", "1s"];
+    let ours = ["--engines", "unikv", "--longest-phase", "2s"];
     run(dir.path(), &[living, ours].concat()).assert().success();
     let results = results(dir.path());
     let phases = results.runs[0].phases();

@@ -124,8 +124,8 @@ def test_ctrl_c_ends_compactions(tmp_path):
     db = unikv.open(sys.argv[1], memory_budget="32MiB")
     for n in range(30):
         db.update({os.urandom(8): os.urandom(500) for _ in range(1000)})
-    threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     try:
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         while True:
             db.compact()
             db.put(b"a", b"1")

@@ -21,6 +21,15 @@ fn value(n: u32, round: u32) -> Vec<u8> {
     format!("{round}.{n}.").repeat(40).into_bytes()
 }
 
+/// Makes a call until it succeeds: the background may have been refused a file, and waits before it
+/// tries again.
+fn until_done(db: &Db, what: &str, call: impl Fn() -> unikv::Result<()>) {
+    let mut watchdog = Standstill::new(db);
+    while let Err(error) = call() {
+        watchdog.look(db, &|| format!("{what} fails: {error}"));
+    }
+}
+
 #[test]
 fn a_moment_without_descriptors_suspends_writing_for_no_longer_than_it_lasts() {
     let limit = getrlimit(Resource::Nofile);
@@ -79,8 +88,10 @@ fn a_moment_without_descriptors_suspends_writing_for_no_longer_than_it_lasts() {
                 }
             }
         }
-        db.flush().unwrap();
+        until_done(&db, "a flush", || db.flush());
     }
+    // Closing says what has failed and was not tried again yet.
+    until_done(&db, "the background", || db.quiesce());
     let found = db.iter().map(|entry| entry.unwrap());
     assert!(
         found

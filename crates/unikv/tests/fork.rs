@@ -11,6 +11,7 @@ mod limit;
 
 use limit::limit;
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -34,8 +35,29 @@ enum How {
     Clone,
 }
 
+/// Waits until every other thread sleeps. The system call alone sets back no lock of the C library:
+/// one that a thread has at that moment, as for an allocation, the child waits for in vain.
+fn wait_for_others() {
+    // SAFETY: a call of the system without arguments.
+    let own = unsafe { libc::gettid() };
+    let is_asleep = |task: fs::DirEntry| {
+        let is_own = task.file_name() == *own.to_string();
+        let stat = fs::read_to_string(task.path().join("stat"));
+        // A thread that has ended meanwhile has no lock either.
+        let state = |stat: &String| stat.rsplit(')').next().map(|rest| rest.starts_with(" S"));
+        is_own || stat.map_or(true, |stat| state(&stat).unwrap_or(false))
+    };
+    let tasks = || fs::read_dir("/proc/self/task").unwrap();
+    while !tasks().all(|task| is_asleep(task.unwrap())) {
+        std::thread::yield_now();
+    }
+}
+
 /// Runs `child` in a child process; it must return.
 fn in_child(how: How, what: &str, child: impl FnOnce()) {
+    if matches!(how, How::Clone) {
+        wait_for_others();
+    }
     // SAFETY: the child runs `child` and ends without returning from here.
     let pid = unsafe {
         match how {

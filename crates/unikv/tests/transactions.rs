@@ -15,7 +15,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use unikv::{Bytes, Db, Durability, Options, Readable, Result, Transaction};
+use unikv::{Bytes, Db, Options, Readable, Result, Transaction};
 
 const THREADS: u64 = 16;
 const ACCOUNTS: u32 = 12;
@@ -122,7 +122,9 @@ fn no_thread_that_counts_on_one_key_starves() {
         // Writers that ask nobody make transactions conflict.
         let noise = scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                db.put_with("plain", "value", Durability::Sync).unwrap();
+                // Not synced: where a sync takes longer than who conflicts again and again may be
+                // alone, it would not be the engine that lets it starve.
+                db.put("plain", "value").unwrap();
             }
         });
         let counters: Vec<_> = (0..THREADS)

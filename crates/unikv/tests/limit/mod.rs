@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Far more than any test takes on any machine.
-pub const MOST_WAIT: Duration = Duration::from_secs(300);
+pub const MOST_WAIT: Duration = Duration::from_secs(1500);
 
 /// Ends the process, with what was waited for, unless it is dropped within [`MOST_WAIT`].
 #[must_use]

@@ -474,7 +474,7 @@ fn ingests_beside_writers_and_readers_show_whole_moments() {
         }
         let reader = scope.spawn(|| {
             let mut reads = 0u64;
-            while !stopped() {
+            loop {
                 let found = db.multi_get(keys).unwrap();
                 assert!(found.iter().all(|v| *v == found[0]), "{found:?}");
                 let seen: Vec<_> = db.iter().filter_map(|e| e.ok()).collect();
@@ -482,8 +482,10 @@ fn ingests_beside_writers_and_readers_show_whole_moments() {
                 let values: Vec<_> = values.map(|(_, v)| v).collect();
                 assert!(values.iter().all(|v| *v == values[0]), "{values:?}");
                 reads += 1;
+                if stopped() {
+                    break reads;
+                }
             }
-            reads
         });
         for n in 0..30u64 {
             let value = format!("i{n:08}");
