@@ -23,6 +23,7 @@ mod standstill;
 mod watched;
 
 use rand::Rng;
+use standstill::Standstill;
 use unikv::{Clustering, Options};
 use watched::{FLOOR_BYTES, LARGE_BYTES, MEMTABLE_BYTES, Stage, listed, options};
 
