@@ -143,9 +143,9 @@ fn a_quiesced_database_has_shrunk() {
         (0..20_000).for_each(|id| stage.delete(id));
         stage.db.quiesce().unwrap();
         // The watcher may hold what was there before for a moment.
-        let mut watchdog = Standstill::new(&stage.db);
+        let mut watchdog = Standstill::new(stage.db);
         while listed(stage.dir).1 > FLOOR_BYTES {
-            watchdog.look(&stage.db, &|| "the database does not shrink".to_owned());
+            watchdog.look(stage.db, &|| "the database does not shrink".to_owned());
         }
     });
 }
@@ -192,9 +192,9 @@ fn iterators_held_and_released() {
         assert!(stage.db.stats().pins.bytes > 0);
         stage.db.release_views();
         // The watcher may hold a view for a moment.
-        let mut watchdog = Standstill::new(&stage.db);
+        let mut watchdog = Standstill::new(stage.db);
         while stage.db.stats().pins.views > 0 {
-            watchdog.look(&stage.db, &|| "a view is held".to_owned());
+            watchdog.look(stage.db, &|| "a view is held".to_owned());
         }
         assert_eq!(stage.db.stats().pins.iterators, 1);
         for _ in 0..20_000 {
