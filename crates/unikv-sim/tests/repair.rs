@@ -613,6 +613,25 @@ fn lose_manifest(specimen: &Specimen, disk: &SimVfs) {
 }
 
 #[test]
+fn without_a_manifest_a_record_file_without_its_first_sector_is_reported() {
+    for (name, specimen) in specimens() {
+        for path in specimen.files_of("rec") {
+            let mut bytes = specimen.disk.read_file(&path).unwrap();
+            let sector = bytes.len().min(4096);
+            bytes[..sector].fill(0);
+            let salvaged = specimen.with(|disk| {
+                lose_manifest(&specimen, disk);
+                disk.write_file(&path, &bytes);
+            });
+            // What is out of date must_tell accepts where anything is in doubt.
+            let stale = salvaged.stale.len() as u64;
+            let in_doubt = salvaged.report.in_doubt;
+            assert!(in_doubt >= stale, "{name}, {}: {stale}", name_of(&path));
+        }
+    }
+}
+
+#[test]
 fn from_record_files_alone_each_value_is_one_that_the_key_had() {
     for (name, specimen) in specimens() {
         let disk = specimen.disk.process_kill();

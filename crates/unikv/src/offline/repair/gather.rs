@@ -64,7 +64,7 @@ pub(super) fn gather(
     options: &RepairOptions,
     report: &mut RepairReport,
 ) -> Result<Gathered> {
-    let records = find_records(known, survey, report)?;
+    let (records, unreadable) = find_records(known, survey, report)?;
     let tables = find_tables(known, survey, report)?;
     for record in records.values() {
         files.add(record.meta.clone());
@@ -90,6 +90,7 @@ pub(super) fn gather(
     };
     let segments = recovery::wal_segments(survey);
     let replayed = replay.run(&segments, files, sorter, report)?;
+    let mut holes = Vec::new();
     let judge = match &known.version {
         Some(version) if from_manifest => Judge::Listed(Listed::new(version, replayed.last_seq)),
         version => {
@@ -97,6 +98,9 @@ pub(super) fn gather(
             let shapes = records.values().map(|r| (r.meta.number, shape_of(r)));
             let large = records.values().flat_map(|r| &r.meta.refs).map(|r| r.file);
             let large: HashSet<FileNumber> = large.chain(files.learned()).collect();
+            // A file of large values is read through what points to it.
+            let lost = unreadable.into_iter().filter(|file| !large.contains(file));
+            holes.extend(lost.map(|file| unknown_hole(known, file)));
             let shapes: HashMap<FileNumber, Shape> = shapes.collect();
             let (facts, version) = (facts.collect(), version.as_ref());
             Judge::FromFiles(Box::new(FromFiles::new(facts, shapes, large, version)))
@@ -106,7 +110,7 @@ pub(super) fn gather(
         judge: &judge,
         sorter,
         report,
-        holes: Vec::new(),
+        holes,
         broken: Vec::new(),
         unsound: HashSet::new(),
         ranges: replayed.ranges,
@@ -170,14 +174,15 @@ fn shape_of(record: &Record) -> Shape {
     }
 }
 
+/// The record files of the database; and those of which nothing can be read and nothing is listed.
 fn find_records(
     known: &Known,
     survey: &DirSurvey,
     report: &mut RepairReport,
-) -> Result<BTreeMap<FileNumber, Record>> {
+) -> Result<(BTreeMap<FileNumber, Record>, Vec<FileNumber>)> {
     let version = known.version.as_ref();
     let listed = version.map(Version::record_files).unwrap_or_default();
-    let mut records = BTreeMap::new();
+    let (mut records, mut unreadable) = (BTreeMap::new(), Vec::new());
     for name in &survey.names {
         let FileName::Record(number) = name else {
             continue;
@@ -188,6 +193,9 @@ fn find_records(
         let listed = meta.as_ref().map(|meta| (meta.uid, meta.len));
         let found = look_at(&known.store, FileKind::Record, *number, listed, entry)?;
         let Some(found) = found else {
+            if meta.is_none() && report.file(&name.to_string()).fault_count > 0 {
+                unreadable.push(*number);
+            }
             continue;
         };
         let facts = found.facts.as_ref();
@@ -218,7 +226,21 @@ fn find_records(
         };
         records.insert(meta.number, record);
     }
-    Ok(records)
+    Ok((records, unreadable))
+}
+
+/// What a record file may have held of which nothing is known: anything.
+fn unknown_hole(known: &Known, file: FileNumber) -> Hole {
+    Hole {
+        from: Vec::new(),
+        to: None,
+        sorted: false,
+        max_seq: SeqNo::MAX,
+        file,
+        path: path_of(&known.store, FileKind::Record, file),
+        missing: None,
+        of_range_deletes: false,
+    }
 }
 
 fn find_tables(

@@ -10,7 +10,10 @@ use crate::version::edit::VersionEdit;
 use crate::vfs::sim::{Fault, Op, SimVfs};
 use crate::vfs::{Runtime, Vfs};
 use crate::{ErrorKind, RepairTrust};
+use std::path::PathBuf;
 use std::sync::Arc;
+
+mod without_manifest;
 
 /// A closed database with key tables, value logs, tables and a log.
 fn database(seed: u64) -> (Machine, Model) {
@@ -33,6 +36,22 @@ fn repaired(machine: &Machine) -> Result<RepairReport> {
 
 fn salvaged(machine: &Machine) -> Db {
     Db::open_in(machine.env(), "/new", Options::default()).unwrap()
+}
+
+/// The files of the damaged database whose names end so, in the order of their numbers.
+fn files(machine: &Machine, ending: &str) -> Vec<PathBuf> {
+    let names = machine.disk.file_names().into_iter();
+    let is = |path: &PathBuf| path.starts_with("/db") && path.to_string_lossy().ends_with(ending);
+    names.filter(is).collect()
+}
+
+fn lose_manifest(machine: &Machine) {
+    for path in files(machine, "") {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name == "CURRENT" || name.starts_with("MANIFEST") {
+            machine.disk.remove(&path).unwrap();
+        }
+    }
 }
 
 fn left_in_target(disk: &SimVfs) -> usize {
@@ -123,12 +142,7 @@ fn a_segment_that_has_not_got_its_name_leaves_no_gap() {
         .lock()
         .take()
         .expect("a segment written over an old one");
-    for path in machine.disk.file_names() {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if name == "CURRENT" || name.starts_with("MANIFEST") {
-            machine.disk.remove(&path).unwrap();
-        }
-    }
+    lose_manifest(&machine);
     let report = repaired(&machine).unwrap();
     assert!(report.log.gaps.is_empty(), "{report:#?}");
     assert_eq!(report.saved, keys, "{report:#?}");
@@ -169,13 +183,7 @@ fn what_expires_is_saved_with_its_time_and_what_has_expired_does_not_come_back()
         runtime.delay(Duration::from_secs(50));
         db.close().unwrap();
         if !with_manifest {
-            let is_one = |path: &std::path::PathBuf| {
-                let name = path.to_string_lossy().into_owned();
-                name.contains("MANIFEST") || name.contains("CURRENT")
-            };
-            for path in machine.disk.file_names().into_iter().filter(is_one) {
-                machine.disk.remove(&path).unwrap();
-            }
+            lose_manifest(&machine);
         }
         // The machine of the repair begins at its own time: the manifest has the later one.
         let runtime = crate::vfs::sim::SimRuntime::new(21);
