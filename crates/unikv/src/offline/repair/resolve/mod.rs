@@ -239,7 +239,7 @@ impl<'a> Resolver<'a> {
             let segment = self.files.segment(pointer.file);
             self.add_lost(&key, (segment, pointer.offset));
         }
-        let unordered = !versions.unordered.is_empty();
+        let unordered = versions.unordered_delete || !versions.unordered.is_empty();
         let newest = versions.newer.first().map(|(claim, _)| claim.seq);
         let is_newest = |claim: &Claim| Some(claim.seq) == newest;
         let newer = std::mem::take(&mut versions.newer).into_iter();

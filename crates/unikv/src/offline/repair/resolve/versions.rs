@@ -20,6 +20,8 @@ pub(super) struct Versions {
     pub(super) same: Vec<Claim>,
     pub(super) older: Vec<Claim>,
     pub(super) unordered: Vec<Claim>,
+    /// Whether there is a delete, or an expired value, of which nothing says how old it is.
+    pub(super) unordered_delete: bool,
     /// What a batch that is left out said, if nothing newer is in force.
     pub(super) left_out: Option<Claim>,
     /// The newest range delete, once an older version has come.
@@ -54,7 +56,9 @@ impl Versions {
     /// Takes the next version, newest first.
     pub(super) fn add(&mut self, claim: Claim, holes: &Holes) {
         if claim.rank == Rank::Unordered {
-            if !claim.is_delete && self.unordered.len() < MOST_VERSIONS {
+            if claim.is_delete {
+                self.unordered_delete = true;
+            } else if self.unordered.len() < MOST_VERSIONS {
                 self.unordered.push(claim);
             }
             return;

@@ -1,6 +1,8 @@
 //! What the files alone say, and what they cannot say.
 
 use super::*;
+use crate::Expiry;
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn a_record_file_that_cannot_be_read_puts_in_doubt_what_it_may_have_overwritten() {
@@ -28,4 +30,30 @@ fn a_record_file_that_cannot_be_read_puts_in_doubt_what_it_may_have_overwritten(
     assert!(report.in_doubt >= 10, "{report:#?}");
     let of_file = |range: &crate::LostRange| range.file == flushed[0];
     assert!(report.lost_ranges.iter().any(of_file), "{report:#?}");
+}
+
+/// Nothing says whether an ingested table is newer than what else there is of its keys.
+#[test]
+fn what_an_ingested_table_removes_is_in_doubt() {
+    let mut machine = Machine::new(32);
+    let mut model = Model::new();
+    let (db, runtime) = machine.open(small());
+    (0..60).for_each(|i| put(&db, &mut model, i, 1));
+    db.compact().unwrap();
+    let soon = Duration::from_millis(runtime.wall_clock_ms()) + Duration::from_secs(10);
+    let soon = Expiry::At(SystemTime::UNIX_EPOCH + soon);
+    let entries = [(key(5), None, Expiry::Never), (key(6), Some("gone"), soon)];
+    db.ingest_sorted(entries.map(Result::Ok), None).unwrap();
+    // Before it is merged.
+    let disk = machine.disk.process_kill();
+    drop(db);
+    machine.disk = disk;
+    lose_manifest(&machine);
+    let env = machine.env();
+    env.runtime.delay(Duration::from_secs(50));
+    let report = Db::repair_in(&env, "/db", "/new", &RepairOptions::default()).unwrap();
+    let is_there = |i: u32| salvaged(&machine).get(key(i)).unwrap().is_some();
+    let came_back = [5, 6].into_iter().filter(|i| is_there(*i)).count() as u64;
+    assert!(report.in_doubt >= came_back, "{came_back}: {report:#?}");
+    assert!(!report.is_complete());
 }
