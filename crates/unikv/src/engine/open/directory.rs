@@ -9,11 +9,8 @@ use std::path::Path;
 /// Refuses a directory that holds something else, holds too little, or holds nothing where
 /// something is required.
 pub(crate) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options) -> Result<()> {
-    if survey.is_being_repaired() && !options.for_repair {
-        let what = "a repair has begun to write a database here and has not ended";
-        let remedy = "run `unikv repair` again with the same target, or remove this directory";
-        let path = dir.join(file_names::REPAIRING);
-        return Err(Error::incompatible(&path, what, remedy));
+    if !options.for_repair {
+        refuse_unfinished(dir, survey)?;
     }
     if survey.has_current {
         if options.error_if_exists {
@@ -42,6 +39,17 @@ pub(crate) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options)
         ));
     }
     Ok(())
+}
+
+/// Refuses a directory in which a repair has not ended: a part of a database is none.
+pub(crate) fn refuse_unfinished(dir: &Path, survey: &DirSurvey) -> Result<()> {
+    if !survey.is_being_repaired() {
+        return Ok(());
+    }
+    let what = "a repair has begun to write a database here and has not ended";
+    let remedy = "run `unikv repair` again with the same target, or remove this directory";
+    let path = dir.join(file_names::REPAIRING);
+    Err(Error::incompatible(&path, what, remedy))
 }
 
 /// The environment for work in the directory that `dir` is now: the lock is taken there, and all

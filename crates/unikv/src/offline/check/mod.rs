@@ -10,23 +10,24 @@ mod keyspaces;
 mod pointers;
 mod ranges;
 mod scan_runs;
+mod summary;
 mod window;
 
 use crate::base::file_names::BALLAST;
-use crate::base::keys::{FileNumber, Kind, SeqNo, internal_cmp};
-use crate::engine::open::directory::{hold, take_lock};
+use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::engine::open::directory::{hold, refuse_unfinished, take_lock};
 use crate::engine::open::recovery;
 use crate::engine::stats::lifetime;
 use crate::engine::stats::report::{CheckReport, Problem};
 use crate::error::{Error, ErrorKind, Result};
-use crate::key_table::builder::bounds;
-use crate::key_table::{KeyIter, KeyTable, KeyTableMeta, Properties, ReadCache};
+use crate::key_table::{KeyIter, KeyTable, Properties, ReadCache};
 use crate::log::{WalWrite, replay};
 use crate::memtable::OpsIter;
 use crate::offline::check::keyspaces::{Greatest, one_keyspace};
 use crate::offline::check::pointers::Pointers;
-use crate::record::{RecordFile, RecordFileMeta, UNNUMBERED};
-use crate::version::file_names;
+use crate::offline::check::summary::{Summary, disagree};
+use crate::record::RecordFile;
+use crate::version::file_names::{self, DirSurvey};
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::version::{Partition, Table, Version};
 use crate::vfs::file_store::FileStore;
@@ -38,9 +39,23 @@ use std::sync::Arc;
 const CACHE_BYTES: u64 = 16 << 20;
 const OPEN_FILES: usize = 256;
 
-/// Checks the database in `dir`.
+/// Checks the database in `dir`. The unfinished output of a repair is refused.
 pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
+    checked(env, dir, refuse_unfinished)
+}
+
+/// Checks what a repair has written, before it counts as finished.
+pub(crate) fn check_unfinished(env: &Env, dir: &Path) -> Result<CheckReport> {
+    checked(env, dir, |_, _| Ok(()))
+}
+
+fn checked(
+    env: &Env,
+    dir: &Path,
+    refuse: impl Fn(&Path, &DirSurvey) -> Result<()>,
+) -> Result<CheckReport> {
     let survey = file_names::survey(&*env.vfs, dir)?;
+    refuse(dir, &survey)?;
     if !survey.has_current && !survey.has_data() {
         return Err(Error::not_found(dir));
     }
@@ -48,6 +63,7 @@ pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
     file_names::refuse_foreign(&*env.vfs, dir)?;
     let _lock = take_lock(env, dir)?;
     let survey = file_names::survey(&*env.vfs, dir)?;
+    refuse(dir, &survey)?;
     let mut check = Check {
         report: CheckReport::default(),
         tables: HashSet::new(),
@@ -97,7 +113,7 @@ impl Check {
         &mut self,
         store: &Arc<FileStore>,
         manifest: RecoveredManifest,
-        survey: &file_names::DirSurvey,
+        survey: &DirSurvey,
     ) -> Result<()> {
         self.report.files += 2;
         self.report.bytes += manifest.end;
@@ -153,7 +169,7 @@ impl Check {
         store: &Arc<FileStore>,
         cache: &Arc<ReadCache>,
         manifest: &RecoveredManifest,
-        survey: &file_names::DirSurvey,
+        survey: &DirSurvey,
         version: &Version,
     ) -> Result<()> {
         let segments = recovery::wal_segments(survey);
@@ -318,83 +334,4 @@ fn owned_keys(partition: &Partition, table: &Table) -> Result<()> {
     }
     let what = "the table has no key of a partition that lists it";
     Err(Error::corruption(table.file.path(), 0, what))
-}
-
-/// What a walk over ordered entries found.
-#[derive(Default)]
-struct Summary {
-    count: u64,
-    first: Vec<u8>,
-    last: Vec<u8>,
-    last_seq: SeqNo,
-    min_seq: Option<SeqNo>,
-    max_seq: Option<SeqNo>,
-}
-
-impl Summary {
-    fn add(&mut self, key: &[u8], seq: SeqNo, path: &Path, offset: u64) -> Result<()> {
-        if self.count == 0 {
-            self.first = key.to_vec();
-        } else if internal_cmp((&self.last, self.last_seq), (key, seq)).is_ge() {
-            return Err(Error::corruption(path, offset, "keys are out of order"));
-        }
-        self.count += 1;
-        self.last.clear();
-        self.last.extend_from_slice(key);
-        self.last_seq = seq;
-        self.add_seq(seq);
-        Ok(())
-    }
-
-    fn add_seq(&mut self, seq: SeqNo) {
-        self.min_seq = Some(self.min_seq.map_or(seq, |min| min.min(seq)));
-        self.max_seq = Some(self.max_seq.map_or(seq, |max| max.max(seq)));
-    }
-
-    /// A record of a file of large values, which stand as their batch had them.
-    fn add_unordered(&mut self, key: &[u8]) {
-        if self.count == 0 || key < self.first.as_slice() {
-            self.first = key.to_vec();
-        }
-        if self.count == 0 || key > self.last.as_slice() {
-            self.last = key.to_vec();
-        }
-        self.count += 1;
-        self.min_seq = Some(UNNUMBERED);
-        self.max_seq = Some(UNNUMBERED);
-    }
-
-    fn compare(&self, count: u64, keys: (&[u8], &[u8]), seqs: (SeqNo, SeqNo)) -> bool {
-        self.count == count
-            && bounds::is_lower_of(keys.0, &self.first)
-            && bounds::is_upper_of(keys.1, &self.last)
-            && (self.min_seq, self.max_seq) == (Some(seqs.0), Some(seqs.1))
-    }
-
-    fn compare_record_file(&self, meta: &RecordFileMeta, path: &Path) -> Result<()> {
-        let keys = (meta.min_key.as_slice(), meta.max_key.as_slice());
-        disagree(
-            self.compare(meta.count, keys, (meta.min_seq, meta.max_seq)),
-            path,
-        )
-    }
-
-    fn compare_key_table(&self, meta: &KeyTableMeta, path: &Path) -> Result<()> {
-        let keys = (meta.min_key.as_slice(), meta.max_key.as_slice());
-        disagree(
-            self.compare(meta.count, keys, (meta.min_seq, meta.max_seq)),
-            path,
-        )
-    }
-}
-
-fn disagree(same: bool, path: &Path) -> Result<()> {
-    if same {
-        return Ok(());
-    }
-    Err(Error::corruption(
-        path,
-        0,
-        "the file and its entry in the manifest say different things of its contents",
-    ))
 }

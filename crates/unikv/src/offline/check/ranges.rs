@@ -1,6 +1,6 @@
 //! The range tombstones of a record file, and what the manifest says of them.
 
-use super::{Summary, disagree};
+use super::summary::{Summary, disagree};
 use crate::error::Result;
 use crate::key_table::range_section::RangeSection;
 use crate::record::RecordFile;

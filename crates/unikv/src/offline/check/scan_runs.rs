@@ -1,7 +1,8 @@
 //! Checking scan runs: each holds what the key sections that it stands for hold, neither more nor
 //! less, and nothing else. Where these lead is checked with their record files.
 
-use super::{Check, Summary, disagree};
+use super::Check;
+use super::summary::{Summary, disagree};
 use crate::base::keys::SeqNo;
 use crate::error::{Error, Result};
 use crate::partition::cursor::{Cursor, RunCursor};

@@ -66,7 +66,7 @@ mod target;
 
 use crate::base::keys::KeyspaceId;
 use crate::base::range_tombstones::RangeTombstones;
-use crate::engine::open::directory::hold;
+use crate::engine::open::directory::{hold, refuse_unfinished};
 use crate::engine::open::stored_options;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
@@ -155,6 +155,8 @@ pub(crate) fn repair(
     let target = Target::new(env, to)?;
     let env = &hold(env, dir)?;
     let _lock = target::lock_source(env, dir)?;
+    // A repair into it may have begun before the lock was held.
+    refuse_unfinished(dir, &file_names::survey(&*env.vfs, dir)?)?;
     let mut report = RepairReport::default();
     let done = salvage(env, dir, &target, options, &mut report);
     if done.is_err() || options.dry_run {
@@ -166,8 +168,10 @@ pub(crate) fn repair(
     Ok(report)
 }
 
-/// Refuses a directory that holds nothing of a database.
+/// Refuses a directory that holds nothing of a database, or what a repair has not completed: of
+/// that nothing but its own source says what is missing.
 fn check_source(dir: &Path, survey: &DirSurvey) -> Result<()> {
+    refuse_unfinished(dir, survey)?;
     let holds = |name: &FileName| name.number().is_some() || *name == FileName::Current;
     if survey.names.iter().any(holds) {
         return Ok(());

@@ -15,7 +15,7 @@ use crate::base::keys::FileNumber;
 use crate::engine::handle::Handle;
 use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, ErrorKind, Result};
-use crate::offline::check::check;
+use crate::offline::check::check_unfinished;
 use crate::offline::repair::run_writer::RunWriter;
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey, FileName};
@@ -122,7 +122,7 @@ impl Target {
 
     /// Verifies the closed database, and takes the mark away.
     pub(super) fn finish(&self) -> Result<()> {
-        let report = check(self.env(), &self.dir)?;
+        let report = check_unfinished(self.env(), &self.dir)?;
         if let Some(problem) = report.problems.first() {
             let what = format!("the salvaged database is damaged: {}", problem.what);
             return Err(Error::corruption(&problem.file, problem.offset, what));

@@ -222,3 +222,16 @@ fn what_expires_is_saved_with_its_time_and_what_has_expired_does_not_come_back()
         assert!(report.is_clean(), "{:#?}", report.problems);
     }
 }
+
+#[test]
+fn an_unfinished_repair_is_neither_salvaged_nor_clean() {
+    let (machine, _) = database(8);
+    let mark = std::path::Path::new("/db/REPAIRING");
+    machine.disk.write_file(mark, b"unikv repair");
+    let refused = repaired(&machine).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
+    assert_eq!(refused.file(), Some(mark));
+    let refused = Db::check_in(&machine.env(), "/db").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
+    assert_eq!(left_in_target(&machine.disk), 0);
+}
