@@ -54,7 +54,7 @@ pub(super) struct Replay<'a> {
 pub(super) struct Replayed {
     /// The last sequence number of the log.
     pub(super) last_seq: SeqNo,
-    /// The newest mark before the first gap.
+    /// The newest mark before the first gap and the first batch that is not there whole.
     pub(super) mark: Option<Vec<u8>>,
     pub(super) ranges: RangeDeletes,
 }

@@ -49,7 +49,7 @@
 //! The newest state is saved, without versions that only snapshots saw. It goes through the
 //! engine's own ingest. The new database has an id of its own and counts its lifetime again;
 //! options are carried over, and so is the caller's mark: the newest one before the first gap in
-//! the log.
+//! the log and the first batch that is not there whole.
 //!
 //! No locks but those of the two directories.
 

@@ -235,3 +235,32 @@ fn an_unfinished_repair_is_neither_salvaged_nor_clean() {
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     assert_eq!(left_in_target(&machine.disk), 0);
 }
+
+#[test]
+fn no_mark_is_carried_over_from_after_a_batch_that_is_left_out() {
+    for parts in [false, true] {
+        let machine = Machine::new(9);
+        let (db, _) = machine.open(small());
+        let mut lengths = [10, 5000, 20].into_iter();
+        let mut of_large = Vec::new();
+        for mark in ["first", "second", "third"] {
+            let before = files(&machine, ".rec");
+            let mut batch = crate::Batch::new();
+            batch.put(mark, vec![7; lengths.next().unwrap()]);
+            batch.put(format!("beside {mark}"), "small").set_mark(mark);
+            db.write(&batch).unwrap();
+            of_large.extend(
+                files(&machine, ".rec")
+                    .into_iter()
+                    .filter(|path| !before.contains(path)),
+            );
+        }
+        drop(db);
+        assert_eq!(of_large.len(), 1, "{of_large:?}");
+        machine.disk.remove(&of_large[0]).unwrap();
+        let options = RepairOptions::default().partial_batches(parts);
+        let report = Db::repair_in(&machine.env(), "/db", "/new", &options).unwrap();
+        assert_eq!(report.log.batches_dropped, 1, "{report:#?}");
+        assert_eq!(report.mark.as_deref(), Some(&b"first"[..]));
+    }
+}

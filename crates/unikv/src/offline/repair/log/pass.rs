@@ -250,7 +250,8 @@ impl Pass<'_, '_> {
             let log = &mut self.report.log;
             log.batches += 1;
             log.batches_behind_gaps += u64::from(!log.gaps.is_empty());
-            if let Some(mark) = write.host_mark.filter(|_| log.gaps.is_empty()) {
+            let all_before = log.gaps.is_empty() && log.batches_dropped == 0;
+            if let Some(mark) = write.host_mark.filter(|_| all_before) {
                 self.out.mark = Some(mark.to_vec());
             }
         }
