@@ -9,6 +9,7 @@
 
 use super::claims::{Claim, order};
 use crate::error::{Error, Result};
+use crate::offline::repair::run_writer::{HEAD_BYTES, Run, checksum_of};
 use crate::offline::repair::target::Target;
 use crate::vfs::{Access, ReadFile, Vfs};
 use std::cmp::Ordering;
@@ -18,8 +19,6 @@ use std::sync::Arc;
 
 /// Runs that are merged at a time.
 const FAN_IN: usize = 64;
-/// The length before each claim of a run.
-const LEN_BYTES: usize = 4;
 
 /// Gathers claims.
 pub(crate) struct Sorter<'a> {
@@ -28,7 +27,7 @@ pub(crate) struct Sorter<'a> {
     bytes: Vec<u8>,
     /// Where each claim begins and ends in `bytes`.
     places: Vec<(usize, usize)>,
-    runs: Vec<PathBuf>,
+    runs: Vec<Run>,
 }
 
 impl<'a> Sorter<'a> {
@@ -63,15 +62,15 @@ impl<'a> Sorter<'a> {
         }
         let read_bytes = (self.budget / FAN_IN).clamp(4 << 10, 256 << 10);
         while self.runs.len() > FAN_IN {
-            let merged: Vec<PathBuf> = self.runs.drain(..FAN_IN).collect();
+            let merged: Vec<Run> = self.runs.drain(..FAN_IN).collect();
             let mut claims = Claims::of_runs(self.target, &merged, read_bytes)?;
             let mut run = self.target.begin_run()?;
             while let Some(bytes) = claims.next_bytes()? {
                 run.push(&bytes)?;
             }
             self.runs.push(run.finish()?);
-            for path in merged {
-                self.target.remove_run(&path)?;
+            for run in merged {
+                self.target.remove_run(&run.path)?;
             }
         }
         if !self.runs.is_empty() {
@@ -140,11 +139,11 @@ impl PartialOrd for Head {
 }
 
 impl Claims {
-    fn of_runs(target: &Target, runs: &[PathBuf], read_bytes: usize) -> Result<Claims> {
+    fn of_runs(target: &Target, runs: &[Run], read_bytes: usize) -> Result<Claims> {
         let vfs = target.vfs();
         let readers = runs
             .iter()
-            .map(|path| RunReader::open(&**vfs, path, read_bytes));
+            .map(|run| RunReader::open(&**vfs, run, read_bytes));
         let mut claims = Claims {
             memory: None,
             next: 0,
@@ -170,9 +169,13 @@ impl Claims {
 
     /// The next claim.
     pub(crate) fn next(&mut self) -> Result<Option<Claim>> {
-        let claim = self.next_bytes()?;
-        // They were encoded here, moments ago.
-        Ok(claim.and_then(|bytes| Claim::decode(&bytes)))
+        let Some(bytes) = self.next_bytes()? else {
+            return Ok(None);
+        };
+        let claim = Claim::decode(&bytes);
+        claim.map(Some).ok_or_else(|| {
+            Error::internal("a claim that was encoded in this repair does not decode")
+        })
     }
 
     fn next_bytes(&mut self) -> Result<Option<Vec<u8>>> {
@@ -197,6 +200,7 @@ impl Claims {
 struct RunReader {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
+    len: u64,
     buffer: Vec<u8>,
     /// The position in the buffer, and where the buffer ends in the file.
     at: usize,
@@ -205,11 +209,12 @@ struct RunReader {
 }
 
 impl RunReader {
-    fn open(vfs: &dyn Vfs, path: &std::path::Path, read_bytes: usize) -> Result<RunReader> {
-        let file = vfs.open(path, Access::Sequential);
+    fn open(vfs: &dyn Vfs, run: &Run, read_bytes: usize) -> Result<RunReader> {
+        let file = vfs.open(&run.path, Access::Sequential);
         Ok(RunReader {
-            file: file.map_err(|e| Error::io("open this file", path, e))?,
-            path: path.to_owned(),
+            file: file.map_err(|e| Error::io("open this file", &run.path, e))?,
+            path: run.path.clone(),
+            len: run.len,
             buffer: Vec::new(),
             at: 0,
             offset: 0,
@@ -223,21 +228,39 @@ impl RunReader {
         self.offset = 0;
     }
 
+    /// Where the next claim begins in the file.
+    fn position(&self) -> u64 {
+        self.offset - (self.buffer.len() - self.at) as u64
+    }
+
     fn next(&mut self) -> Result<Option<Vec<u8>>> {
-        if !self.fill(LEN_BYTES)? {
+        let position = self.position();
+        if position == self.len {
             return Ok(None);
         }
-        let len = self.buffer.get(self.at..).and_then(|b| b.first_chunk());
-        let len = len.map_or(0, |len| u32::from_le_bytes(*len)) as usize;
-        if !self.fill(LEN_BYTES + len)? {
-            let what = "a sorted run of this repair ends early";
-            return Err(Error::corruption(&self.path, self.offset, what));
+        let has_head = self.fill(HEAD_BYTES)?;
+        let head = self.buffer.get(self.at..).and_then(|b| b.first_chunk());
+        let Some([l0, l1, l2, l3, c0, c1, c2, c3]) = head.filter(|_| has_head).copied() else {
+            return Err(self.damaged(position, "ends early"));
+        };
+        let len = [l0, l1, l2, l3];
+        let end = HEAD_BYTES + u32::from_le_bytes(len) as usize;
+        // A damaged length must not take any memory that it names.
+        if end as u64 > self.len.saturating_sub(position) || !self.fill(end)? {
+            return Err(self.damaged(position, "ends early"));
         }
-        let start = self.at + LEN_BYTES;
-        self.at = start + len;
-        Ok(Some(
-            self.buffer.get(start..self.at).unwrap_or_default().to_vec(),
-        ))
+        let claim = self.buffer.get(self.at + HEAD_BYTES..self.at + end);
+        let claim = claim.unwrap_or_default().to_vec();
+        if u32::from_le_bytes([c0, c1, c2, c3]) != checksum_of(len, &claim, position) {
+            return Err(self.damaged(position, "is damaged"));
+        }
+        self.at += end;
+        Ok(Some(claim))
+    }
+
+    fn damaged(&self, position: u64, what: &str) -> Error {
+        let what = format!("a sorted run of this repair {what}");
+        Error::corruption(&self.path, position, what)
     }
 
     /// Brings `len` bytes from the position on into the buffer; false if the run ends before.
@@ -327,18 +350,52 @@ mod tests {
     }
 
     #[test]
+    fn a_flipped_bit_in_a_run_is_reported() {
+        let disk = SimVfs::new();
+        let target = target(&disk);
+        drop(sorted(&target, 16 << 10));
+        let path = runs(&disk).remove(0);
+        let bytes = disk.read_file(&path).unwrap();
+        let run = Run {
+            len: bytes.len() as u64,
+            path,
+        };
+        let path = &run.path;
+        for bit in (0..bytes.len() * 8).step_by(7) {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            disk.write_file(path, &damaged);
+            let claims = Claims::of_runs(&target, std::slice::from_ref(&run), 4 << 10);
+            let read = claims.and_then(|mut claims| {
+                while claims.next()?.is_some() {}
+                Ok(())
+            });
+            let error = read.expect_err("a flipped bit");
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{bit}: {error}");
+            assert_eq!(error.file(), Some(path.as_path()));
+        }
+    }
+
+    #[test]
     fn a_run_that_ends_early_is_reported() {
         let disk = SimVfs::new();
         let target = target(&disk);
         drop(sorted(&target, 16 << 10));
         let path = runs(&disk).remove(0);
         let bytes = disk.read_file(&path).unwrap();
-        disk.write_file(&path, &bytes[..bytes.len() - 1]);
-        let mut claims = Claims::of_runs(&target, std::slice::from_ref(&path), 4 << 10).unwrap();
-        let error = std::iter::from_fn(|| claims.next().transpose())
-            .find_map(Result::err)
-            .unwrap();
-        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-        assert_eq!(error.file(), Some(path.as_path()));
+        let len = bytes.len() as u64;
+        let first = u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+        let run = Run { len, path };
+        // Within the last claim, and after the first.
+        for cut in [bytes.len() - 1, HEAD_BYTES + first] {
+            disk.write_file(&run.path, &bytes[..cut]);
+            let claims = Claims::of_runs(&target, std::slice::from_ref(&run), 4 << 10);
+            let mut claims = claims.unwrap();
+            let error = std::iter::from_fn(|| claims.next().transpose())
+                .find_map(Result::err)
+                .unwrap();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert_eq!(error.file(), Some(run.path.as_path()));
+        }
     }
 }
