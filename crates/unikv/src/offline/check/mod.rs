@@ -16,7 +16,7 @@ mod window;
 use crate::base::file_names::BALLAST;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::engine::open::directory::{hold, refuse_unfinished, take_lock};
-use crate::engine::open::recovery;
+use crate::engine::open::{recovery, stored_options};
 use crate::engine::stats::lifetime;
 use crate::engine::stats::report::{CheckReport, Problem};
 use crate::error::{Error, ErrorKind, Result};
@@ -102,11 +102,15 @@ impl Check {
         });
     }
 
-    /// Notes the error of one part and goes on with the next.
-    fn part(&mut self, path: &Path, result: Result<()>) {
-        if let Err(error) = result {
-            self.problem(path, &error);
+    /// Notes the error of one part, so that the next can be checked. What a newer release wrote is
+    /// no problem of the database: that error ends the check.
+    fn part(&mut self, path: &Path, result: Result<()>) -> Result<()> {
+        match result {
+            Err(error) if error.kind() == ErrorKind::Incompatible => return Err(error),
+            Err(error) => self.problem(path, &error),
+            Ok(()) => {}
         }
+        Ok(())
     }
 
     fn database(
@@ -131,30 +135,32 @@ impl Check {
         let cache = ReadCache::new(CACHE_BYTES);
         let edits = manifest.edits.iter(&manifest.path);
         let version = recovery::build_version(store, &cache, &manifest.path, edits)?;
+        let stored = stored_options::of(Some(&manifest));
+        self.part(&manifest.path, stored.map(drop))?;
         let figures = lifetime::of(&version, &manifest.path);
-        self.part(&manifest.path, figures.map(drop));
+        self.part(&manifest.path, figures.map(drop))?;
         let wal = self.wal(store, &cache, &manifest, survey, &version);
-        self.part(store.dir(), wal);
+        self.part(store.dir(), wal)?;
         self.tables = version.tables();
         for file in version.record_files() {
             let checked = self.record_file(&version, file);
-            self.part(file.path(), checked);
+            self.part(file.path(), checked)?;
         }
         for partition in version.partitions() {
             let checked = one_keyspace(&version, partition, &manifest.path);
-            self.part(&manifest.path, checked);
+            self.part(&manifest.path, checked)?;
             for (_, table) in partition.generations.iter().flat_map(|g| g.shares()) {
                 let checked = owned_keys(partition, table);
-                self.part(table.file.path(), checked);
+                self.part(table.file.path(), checked)?;
             }
             for table in &partition.key_tables {
                 let checked = self.key_table(&version, partition, table);
-                self.part(table.path(), checked);
+                self.part(table.path(), checked)?;
             }
-            self.scan_runs(partition);
+            self.scan_runs(partition)?;
         }
         let known = self.greatest.is_known(&version, &manifest);
-        self.part(&manifest.path, known);
+        self.part(&manifest.path, known)?;
         let dead = version.dead_record_files();
         if !dead.is_empty() {
             self.report
@@ -201,9 +207,9 @@ impl Check {
         let low_water = version.counters.wal_low_water;
         let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
         let checked = blobs::unlisted(store, cache, &large, &mut self.report);
-        self.part(store.dir(), checked);
+        self.part(store.dir(), checked)?;
         let window = self.window(store, cache, version, (&segments, &outcome));
-        self.part(store.dir(), window);
+        self.part(store.dir(), window)?;
         self.report.files += outcome.segments;
         self.report.bytes += outcome.bytes;
         if let Some(cut) = outcome.cut {

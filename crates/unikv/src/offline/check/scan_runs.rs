@@ -15,15 +15,16 @@ use std::sync::Arc;
 
 impl Check {
     /// Checks the scan runs of a partition.
-    pub(super) fn scan_runs(&mut self, partition: &Partition) {
+    pub(super) fn scan_runs(&mut self, partition: &Partition) -> Result<()> {
         for generation in &partition.generations {
             if let Some(run) = generation.sound_run() {
                 let first = run.tables().first();
                 let path = first.map_or(Path::new("MANIFEST"), |table| table.path());
                 let checked = self.scan_run(partition.range(), generation, run);
-                self.part(path, checked);
+                self.part(path, checked)?;
             }
         }
+        Ok(())
     }
 
     fn scan_run(

@@ -65,6 +65,8 @@ fn options_that_cannot_be_read_are_not_carried_over_and_those_of_a_newer_release
     rewrite_manifest(&machine, |edit| edit.options = Some(vec![1, 2, 3]));
     let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
+    let checked = Db::check_in(&machine.env(), "/db").unwrap();
+    assert!(!checked.is_clean(), "{checked:#?}");
     let report = repaired(&machine).unwrap();
     assert!(
         !report.options_carried && report.is_complete(),
@@ -76,6 +78,8 @@ fn options_that_cannot_be_read_are_not_carried_over_and_those_of_a_newer_release
     // A field that a reader must know, with a number that none has yet.
     let newer = vec![0xff, 0x80, 1, 0, 0, 0, 9];
     rewrite_manifest(&machine, |edit| edit.options = Some(newer));
+    let refused = Db::check_in(&machine.env(), "/db").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     let refused = repaired(&machine).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     assert_eq!(left_in_target(&machine.disk), 0);
