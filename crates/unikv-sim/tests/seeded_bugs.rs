@@ -235,6 +235,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::LowWaterOverMemtable,
+        unit("engine::write::wal_sync::tests::segments_that_are_durable_and_complete_are_closed"),
+        0,
+    ),
+    Case(
         Seeded::FollowerCopiesUnpublished,
         unit(
             "engine::follow::copies::tests::a_state_that_was_shown_before_is_copied_without_what_came_since",

@@ -151,10 +151,14 @@ impl KeyspaceChanges {
         let (result, mut edit) = make(&catalog.version, seq)?;
         let change = change_of(&edit, &catalog.version, seq);
         edit.later = change.and_then(|change| self.write.later(change));
+        edit.wal_low_water = self.write.low_water_of_nothing(&commit);
+        let low_water = edit.wal_low_water;
         let empties = edit.keyspaces.iter().any(|meta| meta.since == seq);
         let removes = empties || !edit.dropped_keyspaces.is_empty();
         self.catalog
-            .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
+            .commit_edit(&mut catalog, edit, &Indexes::new(), |view| {
+                view.memtable.wal = low_water.unwrap_or(view.memtable.wal);
+            })?;
         if removes {
             catalog.gone_until = self.last_in_memory(&commit);
             self.write.recent.not_in_memtables(seq);
@@ -164,6 +168,10 @@ impl KeyspaceChanges {
         commit.last_seq = seq;
         self.read.publish_unlogged_seq(seq);
         self.write.begin_segment(&mut commit);
+        if let Some(low_water) = low_water {
+            commit.memtable.wal = low_water;
+            self.write.retire_below(low_water);
+        }
         drop(commit);
         self.core.work.notify();
         Ok(result)

@@ -118,6 +118,8 @@ bugs! {
     RemoveUnsure,
     /// I2: the edit of a flush gives up the log of memtables that are not flushed yet.
     LowWaterTooHigh,
+    /// I3: a change of keyspaces gives up the log of what is in memory alone.
+    LowWaterOverMemtable,
     /// I2: the edit of a flush claims all writes that are visible.
     FlushedSeqTooHigh,
     /// I4: the edit of a flush commits the newest mark instead of that of its memtable.

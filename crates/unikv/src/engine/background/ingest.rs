@@ -11,27 +11,23 @@
 //! another opener may come.
 
 use crate::base::bounds::engine_key;
-use crate::base::keys::{GenerationId, KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
-use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::uses::Use;
-use crate::engine::write::Commit;
 use crate::engine::write::streams::{SHORT_BYTES, Source, after_first};
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
-use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::ingest::{Content, IngestPlan, IngestWriter};
 use crate::memtable::{Batch, Lifetime, check_mark, check_put};
 use crate::options::Durability;
 use crate::record::RecordFile;
-use crate::version::edit::history::{ChangeKind, History, LoggedChange};
-use crate::version::edit::{TablePlace, VersionEdit};
 use entry::{Expiry, SortedEntry};
 use std::io::Read;
 use std::sync::Arc;
 
+mod commit;
 pub(crate) mod entry;
 
 /// Attempts to commit that let writers go on while something is waited for.
@@ -52,6 +48,8 @@ pub(crate) struct Ingest<'a> {
     usual: Lifetime,
     /// Why nothing of it can be committed any more.
     failed: Option<Error>,
+    /// An entry is being added; a reader of the caller may panic in the middle of it.
+    is_writing: bool,
     _use: Use<'a>,
 }
 
@@ -70,6 +68,7 @@ impl<'a> Ingest<'a> {
             commit_tried: false,
             usual: background.write.default_lifetime(keyspace)?,
             failed: None,
+            is_writing: false,
             _use: begun,
         })
     }
@@ -141,7 +140,9 @@ impl<'a> Ingest<'a> {
         if expiry_ms.is_some() && clock.need() {
             self.background.core.work.notify();
         }
+        self.is_writing = true;
         let added = self.write(key, content, expiry_ms);
+        self.is_writing = false;
         added.map_err(|error| self.fail(error))
     }
 
@@ -163,6 +164,10 @@ impl<'a> Ingest<'a> {
     fn check_failed(&self) -> Result<()> {
         match &self.failed {
             Some(error) => Err(error.clone()),
+            None if self.is_writing => {
+                let what = "the reader of a value has panicked";
+                Err(Error::invalid(what, "begin another ingest"))
+            }
             None => Ok(()),
         }
     }
@@ -210,7 +215,7 @@ impl<'a> Ingest<'a> {
             let has_room = || background.has_room(&background.catalog.lock(), &plan);
             background
                 .core
-                .wait_while(has_room, || background.check_merges())?;
+                .wait_while(has_room, || background.check_room(&plan))?;
             plan.divide(&Arc::clone(&background.read.view.load().version))?;
             let patient = round < PATIENT_ROUNDS;
             if self.try_commit(&mut plan, patient)? {
@@ -265,7 +270,7 @@ impl<'a> Ingest<'a> {
                 let has_room = || background.has_room(&background.catalog.lock(), plan);
                 background
                     .core
-                    .wait_while(has_room, || background.check_merges())?;
+                    .wait_while(has_room, || background.check_room(plan))?;
             } else if !plan.is_complete(&catalog.version) {
                 // A partition was split. Its sides are looked at without the lock.
                 let version = Arc::clone(&catalog.version);
@@ -302,92 +307,6 @@ impl Drop for Ingest<'_> {
         }
         // What was taken back for it can be lent again.
         self.background.core.work.notify();
-    }
-}
-
-impl Background {
-    /// Brings everything written into tables, while the commit lock keeps more from coming.
-    fn empty_memtables(&self, commit: &mut Commit) -> Result<()> {
-        if self.core.health.is_suspended() {
-            self.write.resume(commit)?;
-        }
-        if !commit.memtable.table.is_empty() {
-            self.write.wait_for_flushes(true)?;
-            self.write.seal(commit)?;
-        }
-        let flushed = || self.read.view.load().sealed.is_empty();
-        self.core.wait_while(flushed, || self.write.check_flushes())
-    }
-
-    /// Whether each partition that the ingest meets can take its generation, and one for flushes
-    /// after it.
-    fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
-        let mut partitions = plan.partitions(&catalog.version).iter();
-        partitions.all(|p| p.generations.len() + 2 <= MAX_GENERATIONS)
-            && !catalog.flush_is_blocked(self.space.generation_limits(&catalog.version))
-    }
-
-    /// What those that follow the changes see of it.
-    fn for_followers(
-        &self,
-        plan: &IngestPlan,
-        seq: SeqNo,
-        mark: Option<Vec<u8>>,
-    ) -> Option<Box<History>> {
-        let (first, last) = plan.ends()?;
-        let user = |key: &[u8]| key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default().to_vec();
-        self.write.later(LoggedChange {
-            seq,
-            kind: ChangeKind::Ingest,
-            keyspace: KeyspaceId::of(first).0,
-            keys: Some((user(first), user(last))),
-            mark,
-            ..LoggedChange::default()
-        })
-    }
-
-    /// Gives the ingest its number and commits it. There is no memtable with an entry.
-    fn commit_ingest(
-        &self,
-        commit: &mut Commit,
-        catalog: &mut CatalogState,
-        plan: &IngestPlan,
-        mark: Option<Vec<u8>>,
-    ) -> Result<()> {
-        let seq = SeqNo(commit.last_seq.0 + 1);
-        if seq >= SeqNo::MAX {
-            let what = "the database has used up its 2^56 sequence numbers";
-            return Err(Error::invalid(what, "copy it into a new database"));
-        }
-        // From here on the number may be in the manifest: it is never given again.
-        commit.last_seq = seq;
-        let last_generation = &catalog.last_generation;
-        let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
-        let later = self.for_followers(plan, seq, mark.clone());
-        let edit = VersionEdit {
-            last_seq: Some(seq),
-            host_mark: mark,
-            record_files: plan.metas(seq),
-            tables: plan.places(&catalog.version, generation),
-            later,
-            ..VersionEdit::default()
-        };
-        let places = edit.tables.clone();
-        let committed = self
-            .catalog
-            .commit_edit(catalog, edit, &Indexes::new(), |_| ());
-        // An error may come when the edit is in force: from what is done after it.
-        if catalog.version.counters.flushed_seq == seq {
-            let ended = |_: &&TablePlace| !seeded!(IngestKeepsTargets);
-            for place in places.iter().filter(ended) {
-                catalog.targets.remove(&place.partition);
-            }
-            // The view first: a reader that sees the number finds the tables.
-            self.write.recent.not_in_memtables(seq);
-            self.read.publish_unlogged_seq(seq);
-            self.write.begin_segment(commit);
-        }
-        committed
     }
 }
 

@@ -9,8 +9,8 @@
 //! the window: what it may have left in the log is no change that anybody has seen. Locks: that of
 //! the segments.
 
-use super::WritePath;
 use super::wal_sync::{Segment, Segments, WalSync, Window};
+use super::{Commit, WritePath};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
@@ -51,6 +51,8 @@ impl Segments {
             return retired;
         }
         let mut gone = Vec::new();
+        // Nothing that recovery does not need is synced any more.
+        retired.iter().for_each(|segment| segment.close());
         self.window.past.extend(retired);
         loop {
             let past = self.window.past.iter();
@@ -92,6 +94,31 @@ impl WritePath {
         }
         if let Err(error) = self.wal_sync.sync(&self.core.store) {
             self.poison_wal(&error);
+        }
+    }
+
+    /// The segment that the log may begin with from now on, which is being written: if everything
+    /// written is in tables, and nothing in the log is needed any more. It may be said in an edit,
+    /// which puts the memtable there, and then [`WritePath::retire_below`] it.
+    pub(crate) fn low_water_of_nothing(&self, commit: &Commit) -> Option<FileNumber> {
+        let (_, segment) = commit.wal.as_ref()?;
+        let is_in_tables =
+            commit.memtable.table.is_empty() && self.read.view.load().sealed.is_empty();
+        let may_begin = (is_in_tables || seeded!(LowWaterOverMemtable))
+            && self.wal_sync.may_begin_with(segment.number);
+        may_begin.then_some(segment.number)
+    }
+
+    /// Gives up the segments below `low_water`, which is durable, but for a spare and the window.
+    pub(crate) fn retire_below(&self, low_water: FileNumber) {
+        let memtable_bytes = self.core.memory.plan.memtable_bytes;
+        let spare_bytes = self.space.full.spare_bytes(memtable_bytes);
+        let retired = self.wal_sync.retire_below(low_water, spare_bytes);
+        self.core.store.remove_files(retired);
+        if self.core.options.change_window_bytes > 0 {
+            let files = &self.core.window_files;
+            files.forget_until(self.wal_sync.window_from());
+            self.wal_sync.note_window_files(files.bytes().0);
         }
     }
 
@@ -159,7 +186,7 @@ impl WalSync {
                 } else {
                     segment.durable.load(Ordering::Relaxed)
                 },
-                is_recovered: segment.handle.is_none(),
+                is_recovered: segment.is_recovered,
                 is_complete: newest.is_some_and(|newest| newest.number != segment.number),
             }
         });

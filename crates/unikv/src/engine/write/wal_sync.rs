@@ -45,9 +45,11 @@ pub(crate) struct Segment {
     /// Everything up to this number was before it.
     pub(crate) base: SeqNo,
     path: PathBuf,
-    /// `None` for a segment of an earlier process. A sync of it may have failed then, and a later
-    /// one would report a success that means nothing: what it holds is made durable by a flush.
-    pub(super) handle: Option<Arc<dyn SyncFile>>,
+    /// Of an earlier process. A sync of it may have failed then, and a later one would report a
+    /// success that means nothing: what it holds is made durable by a flush.
+    pub(super) is_recovered: bool,
+    /// `None`: nothing is left to be synced.
+    handle: Mutex<Option<Arc<dyn SyncFile>>>,
     /// Bytes that have reached the kernel.
     pub(super) end: AtomicU64,
     /// Bytes known durable.
@@ -94,7 +96,8 @@ impl Segment {
             uid,
             base,
             path,
-            handle,
+            is_recovered: handle.is_none(),
+            handle: Mutex::new(handle),
             end,
             durable,
             named,
@@ -130,20 +133,27 @@ impl Segment {
         self.end.store(end, Ordering::Release);
     }
 
+    /// Closes the file, to which nothing more is written and of which nothing is left to be synced.
+    pub(super) fn close(&self) {
+        drop(self.handle.lock().take());
+    }
+
     fn sync(&self, store: &FileStore) -> Result<()> {
-        let Some(handle) = &self.handle else {
+        if self.is_recovered {
             let cause = "recovered writes are not in tables yet";
             return Err(Error::writes_suspended(
                 cause,
                 "retry once they have been flushed",
             ));
-        };
+        }
         if !self.named.load(Ordering::Relaxed) && !seeded!(SegmentNameUnsynced) {
             store.sync_directory()?;
             self.named.store(true, Ordering::Relaxed);
         }
         let end = self.end.load(Ordering::Acquire);
         if self.durable.load(Ordering::Relaxed) < end {
+            let handle = self.handle.lock().clone();
+            let handle = handle.ok_or_else(|| Error::internal("a closed segment of the log"))?;
             handle
                 .sync()
                 .or_else(|e| slip!(RetryFailedSync, handle.sync(), Err(e)))
@@ -245,8 +255,9 @@ impl WalSync {
             }
             segments.list.clone()
         };
-        let first = slip!(SyncNewestAlone, list.len().saturating_sub(1), 0);
-        for segment in list.into_iter().skip(first) {
+        let newest = list.len().saturating_sub(1);
+        let first = slip!(SyncNewestAlone, newest, 0);
+        for (nth, segment) in list.into_iter().enumerate().skip(first) {
             if let Err(error) = segment.sync(store) {
                 self.segments.lock().failed = Some(error.clone());
                 return Err(error);
@@ -256,6 +267,10 @@ impl WalSync {
                 file: segment.number,
                 offset,
             });
+            // What follows another segment is written no more.
+            if nth < newest {
+                segment.close();
+            }
         }
         Ok(())
     }
@@ -266,14 +281,14 @@ impl WalSync {
             .lock()
             .list
             .front()
-            .is_some_and(|s| s.handle.is_none())
+            .is_some_and(|s| s.is_recovered)
     }
 
     /// Whether the log may be said to begin with this segment: not with one of an earlier process,
     /// which may have failed to make its name durable, and no sync makes up for that.
     pub(crate) fn may_begin_with(&self, number: FileNumber) -> bool {
         let segments = self.segments.lock();
-        let mut recovered = segments.list.iter().filter(|s| s.handle.is_none());
+        let mut recovered = segments.list.iter().filter(|s| s.is_recovered);
         !recovered.any(|segment| segment.number == number)
     }
 
@@ -305,7 +320,7 @@ impl WalSync {
                 segments.retired.push(Spare { path, bytes });
                 continue;
             }
-            let is_good = segment.handle.is_some() && segments.failed.is_none();
+            let is_good = !segment.is_recovered && segments.failed.is_none();
             // The newest is kept: what is left of the log is then a part of it without gaps.
             if is_good && bytes <= spare_bytes {
                 removed.extend(

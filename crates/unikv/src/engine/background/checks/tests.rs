@@ -143,6 +143,13 @@ fn a_partition_whose_merge_fails_does_not_hold_up_the_others() {
         stats.merges - merges
     );
     assert_eq!(stats.job_errors.len(), 1, "{:?}", stats.job_errors);
+    // Each takes a generation, so that there is room only after merges.
+    for round in 0..8_u8 {
+        let (key, value) = (b"z9".to_vec(), vec![round; 200]);
+        let entry: crate::Result<_> = Ok((key.clone(), Some(value.clone())));
+        db.ingest_sorted([entry], None).unwrap();
+        model.insert(key, value);
+    }
 
     machine.disk.clear_faults();
     let_pass(&runtime, 70);

@@ -358,6 +358,33 @@ fn a_crash_at_any_call_leaves_all_of_an_ingest_or_nothing() {
     assert!(cut_off.len() > 2, "{cut_off:?}");
 }
 
+/// Gives a value of which the end does not come.
+struct Panics(usize);
+
+impl std::io::Read for Panics {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        assert!(self.0 > 0, "the source has failed");
+        let len = out.len().min(self.0);
+        self.0 -= len;
+        Ok(len)
+    }
+}
+
+#[test]
+fn nothing_is_committed_of_an_ingest_whose_source_has_panicked() {
+    let machine = Machine::new(17);
+    let (db, _runtime) = machine.open(small());
+    let before = machine.disk.file_names();
+    let mut ingest = db.ingest().unwrap();
+    ingest.write("a", "value").unwrap();
+    let write = || ingest.write_reader("b", &mut Panics(1 << 20), None);
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).unwrap_err();
+    assert!(ingest.write("c", "value").is_err());
+    let error = ingest.commit().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!((db.iter().count(), machine.disk.file_names()), (0, before));
+}
+
 #[test]
 fn a_failed_call_fails_the_ingest_cleanly_or_leaves_it_whole() {
     let kinds = [std::io::ErrorKind::Other, std::io::ErrorKind::StorageFull];

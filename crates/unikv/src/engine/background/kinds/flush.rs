@@ -89,14 +89,8 @@ impl Background {
                 .store
                 .remove_files(self.write.wal_sync.retire_below(newer, 0));
         }
-        let spare_bytes = self
-            .space
-            .full
-            .spare_bytes(self.core.memory.plan.memtable_bytes);
         if seeded!(LogRecycledBeforeEdit) {
-            self.core
-                .store
-                .remove_files(self.write.wal_sync.retire_below(newer, spare_bytes));
+            self.write.retire_below(newer);
         }
         self.catalog
             .commit_edit(&mut catalog, edit, &indexes, |view| {
@@ -123,10 +117,7 @@ impl Background {
             .fetch_add(bytes, Ordering::Relaxed);
         written::add(bytes);
         if let Some(low_water) = low_water {
-            self.core
-                .store
-                .remove_files(self.write.wal_sync.retire_below(low_water, spare_bytes));
-            self.forget_for_followers();
+            self.write.retire_below(low_water);
         }
         Ok(Ended::Done)
     }
@@ -151,15 +142,6 @@ impl Background {
                 .collect(),
             ..History::default()
         }))
-    }
-
-    /// The window may have gone on.
-    fn forget_for_followers(&self) {
-        if self.core.options.change_window_bytes > 0 {
-            let (wal_sync, files) = (&self.write.wal_sync, &self.core.window_files);
-            files.forget_until(wal_sync.window_from());
-            wal_sync.note_window_files(files.bytes().0);
-        }
     }
 
     /// Gives tables their places in the partitions. This may read key sections, so it is done

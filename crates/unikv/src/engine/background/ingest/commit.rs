@@ -1,0 +1,128 @@
+//! What an ingest waits for, and its commit.
+
+use crate::base::keys::{GenerationId, KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
+use crate::base::seeded::seeded;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::background::Background;
+use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::health::MERGE;
+use crate::engine::write::Commit;
+use crate::error::{Error, Result};
+use crate::jobs::flush::placing::MAX_GENERATIONS;
+use crate::jobs::ingest::IngestPlan;
+use crate::version::edit::history::{ChangeKind, History, LoggedChange};
+use crate::version::edit::{TablePlace, VersionEdit};
+
+impl Background {
+    /// Brings everything written into tables, while the commit lock keeps more from coming.
+    pub(super) fn empty_memtables(&self, commit: &mut Commit) -> Result<()> {
+        if self.core.health.is_suspended() {
+            self.write.resume(commit)?;
+        }
+        if !commit.memtable.table.is_empty() {
+            self.write.wait_for_flushes(true)?;
+            self.write.seal(commit)?;
+        }
+        let flushed = || self.read.view.load().sealed.is_empty();
+        self.core.wait_while(flushed, || self.write.check_flushes())
+    }
+
+    /// Whether each partition that the ingest meets can take its generation, and one for flushes
+    /// after it.
+    pub(super) fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
+        let mut partitions = plan.partitions(&catalog.version).iter();
+        partitions.all(|p| p.generations.len() + 2 <= MAX_GENERATIONS)
+            && !catalog.flush_is_blocked(self.space.generation_limits(&catalog.version))
+    }
+
+    /// Refuses to wait for room while what would make it is failing: a flush, a merge for which
+    /// flushes wait, or the merge of a partition that the ingest meets.
+    pub(super) fn check_room(&self, plan: &IngestPlan) -> Result<()> {
+        self.write.check_flushes()?;
+        if !self.core.health.has_failures() {
+            return Ok(());
+        }
+        let catalog = self.catalog.lock();
+        let mut partitions = plan.partitions(&catalog.version).iter();
+        let failed = partitions.find_map(|p| {
+            let lacks_room = p.generations.len() + 2 > MAX_GENERATIONS;
+            let failure = || self.core.health.failure(MERGE, Some(p.id));
+            lacks_room.then(failure).flatten()
+        });
+        failed.map_or(Ok(()), |failure| Err(failure.error))
+    }
+
+    /// What those that follow the changes see of it.
+    fn for_followers(
+        &self,
+        plan: &IngestPlan,
+        seq: SeqNo,
+        mark: Option<Vec<u8>>,
+    ) -> Option<Box<History>> {
+        let (first, last) = plan.ends()?;
+        let user = |key: &[u8]| key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default().to_vec();
+        self.write.later(LoggedChange {
+            seq,
+            kind: ChangeKind::Ingest,
+            keyspace: KeyspaceId::of(first).0,
+            keys: Some((user(first), user(last))),
+            mark,
+            ..LoggedChange::default()
+        })
+    }
+
+    /// Gives the ingest its number and commits it. There is no memtable with an entry.
+    pub(super) fn commit_ingest(
+        &self,
+        commit: &mut Commit,
+        catalog: &mut CatalogState,
+        plan: &IngestPlan,
+        mark: Option<Vec<u8>>,
+    ) -> Result<()> {
+        let seq = SeqNo(commit.last_seq.0 + 1);
+        if seq >= SeqNo::MAX {
+            let what = "the database has used up its 2^56 sequence numbers";
+            return Err(Error::invalid(what, "copy it into a new database"));
+        }
+        // From here on the number may be in the manifest: it is never given again.
+        commit.last_seq = seq;
+        let last_generation = &catalog.last_generation;
+        let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
+        let later = self.for_followers(plan, seq, mark.clone());
+        let low_water = self.write.low_water_of_nothing(commit);
+        if low_water.is_some() {
+            self.write.sync_for_window();
+        }
+        let edit = VersionEdit {
+            last_seq: Some(seq),
+            host_mark: mark,
+            record_files: plan.metas(seq),
+            tables: plan.places(&catalog.version, generation),
+            wal_low_water: low_water,
+            later,
+            ..VersionEdit::default()
+        };
+        let places = edit.tables.clone();
+        let committed = self
+            .catalog
+            .commit_edit(catalog, edit, &Indexes::new(), |view| {
+                view.memtable.wal = low_water.unwrap_or(view.memtable.wal);
+            });
+        // An error may come when the edit is in force: from what is done after it.
+        if catalog.version.counters.flushed_seq == seq {
+            let ended = |_: &&TablePlace| !seeded!(IngestKeepsTargets);
+            for place in places.iter().filter(ended) {
+                catalog.targets.remove(&place.partition);
+            }
+            // The view first: a reader that sees the number finds the tables.
+            self.write.recent.not_in_memtables(seq);
+            self.read.publish_unlogged_seq(seq);
+            self.write.begin_segment(commit);
+            if let Some(low_water) = low_water {
+                commit.memtable.wal = low_water;
+                self.write.retire_below(low_water);
+            }
+        }
+        committed
+    }
+}
