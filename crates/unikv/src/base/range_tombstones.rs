@@ -228,18 +228,24 @@ impl RangeTombstones {
         (from..upto).filter_map(|piece| Some((piece, self.newest_over(piece, SeqNo::MAX)?)))
     }
 
-    /// The tombstones that matter to who sees one of `snapshots` (ascending) or the newest state,
-    /// over `key`, newest first.
-    pub(crate) fn needed(
+    /// The tombstones that matter to who sees one of `snapshots` (ascending by `seq`) or the newest
+    /// state, over `key`, newest first. The work grows with what is found, not with the snapshots.
+    pub(crate) fn needed<M>(
         &self,
         key: &[u8],
-        snapshots: impl DoubleEndedIterator<Item = SeqNo>,
+        mut snapshots: &[M],
+        seq: impl Fn(&M) -> SeqNo,
     ) -> Vec<SeqNo> {
-        let moments = std::iter::once(SeqNo::MAX).chain(snapshots.rev());
-        let mut needed: Vec<SeqNo> = moments
-            .filter_map(|snapshot| self.covering(key, snapshot))
-            .collect();
-        needed.dedup();
+        let (mut needed, mut newest) = (Vec::new(), SeqNo::MAX);
+        while let Some(tombstone) = self.covering(key, newest) {
+            needed.push(tombstone);
+            // Down to the next moment, all see this one.
+            let older = snapshots.partition_point(|snapshot| seq(snapshot) < tombstone);
+            let Some((next, rest)) = snapshots.get(..older).and_then(<[M]>::split_last) else {
+                break;
+            };
+            (newest, snapshots) = (seq(next), rest);
+        }
         needed
     }
 
@@ -403,9 +409,36 @@ mod tests {
         assert_eq!(set.covering(&inside, SeqNo::MAX), Some(SeqNo(20_000)));
         assert_eq!(set.covering(&inside, SeqNo(77)), Some(SeqNo(77)));
         assert_eq!(
-            set.needed(&inside, [SeqNo(5), SeqNo(77)].into_iter()),
+            set.needed(&inside, &[SeqNo(5), SeqNo(77)], |seq| *seq),
             [SeqNo(20_000), SeqNo(77), SeqNo(5)]
         );
+    }
+
+    #[test]
+    fn who_sees_the_same_tombstone_is_asked_once() {
+        let set = RangeTombstones::new(vec![tombstone(0, 9, 50), tombstone(2, 9, 5_000)]);
+        let key = 3_u16.to_be_bytes();
+        let snapshots: Vec<_> = (1..100_000).map(SeqNo).collect();
+        let asked = std::cell::Cell::new(0);
+        let needed = set.needed(&key, &snapshots, |seq| {
+            asked.set(asked.get() + 1);
+            *seq
+        });
+        assert_eq!(needed, [SeqNo(5_000), SeqNo(50)]);
+        assert!(asked.get() < 50, "{}", asked.get());
+        for snapshots in [
+            &[][..],
+            &[SeqNo(49)],
+            &[SeqNo(50)],
+            &[SeqNo(4_999)],
+            &[SeqNo(5_000)],
+        ] {
+            let moments = snapshots.iter().rev().copied();
+            let moments = std::iter::once(SeqNo::MAX).chain(moments);
+            let mut expected: Vec<_> = moments.filter_map(|at| set.covering(&key, at)).collect();
+            expected.dedup();
+            assert_eq!(set.needed(&key, snapshots, |seq| *seq), expected);
+        }
     }
 
     #[test]

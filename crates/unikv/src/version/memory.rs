@@ -21,6 +21,23 @@ impl Version {
         size_of::<Version>() + partitions + files + live
     }
 
+    /// Memory of the hash indexes of its generations.
+    pub(crate) fn index_bytes(&self) -> u64 {
+        let mut sum = 0;
+        // After a split neighbours share their parent's indexes.
+        let mut neighbours: &[Generation] = &[];
+        for partition in self.partitions() {
+            for generation in &partition.generations {
+                let is_shared = |g: &Generation| Arc::ptr_eq(&g.index, &generation.index);
+                if !neighbours.iter().any(is_shared) {
+                    sum += generation.index.memory_bytes() as u64;
+                }
+            }
+            neighbours = &partition.generations;
+        }
+        sum
+    }
+
     /// Memory that this version, and not its successor `next`, takes.
     pub(crate) fn memory_bytes_beside(&self, next: &Version) -> usize {
         let shared: HashSet<_> = next.partitions().iter().map(Arc::as_ptr).collect();

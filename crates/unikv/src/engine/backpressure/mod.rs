@@ -234,6 +234,12 @@ fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
     at_limit * over * over
 }
 
+/// How full the memory of hash indexes is: at 1 flushes wait for merges. Those that older views keep
+/// do not count, as no merge takes them away.
+fn index_fill(view: &View, limits: GenerationLimits) -> f64 {
+    view.version.index_bytes() as f64 / limits.most_index_bytes() as f64
+}
+
 impl Backpressure {
     pub(crate) fn new(core: &Arc<Core>, space: &Arc<DiskSpace>) -> Arc<Backpressure> {
         Arc::new(Backpressure {
@@ -260,7 +266,7 @@ impl Backpressure {
         let unsorted = (largest as f64 / most)
             .max(sum as f64 / most_shared)
             .max(generations.fold(0.0, f64::max))
-            .max(self.index_fill(limits));
+            .max(index_fill(view, limits));
         let space = self.space.space_of(&view.version, self.space.horizon());
         self.space.update_tombstone_debt(&space);
         self.space.full.note_data(space.file_bytes());
@@ -295,12 +301,6 @@ impl Backpressure {
     /// Whether a flush had to wait for a merge since this was last asked.
     pub(crate) fn take_blocked_flush(&self) -> bool {
         self.flush_blocked.swap(false, Ordering::Relaxed)
-    }
-
-    /// How full the memory of hash indexes is: at 1 flushes wait for merges.
-    fn index_fill(&self, limits: GenerationLimits) -> f64 {
-        let most = limits.most_index_bytes();
-        self.core.memory.index_bytes() as f64 / most as f64
     }
 
     /// Whether writing costs nothing at present.
@@ -434,6 +434,34 @@ mod tests {
         assert_eq!(took(64 << 10), 2, "flushes do not wait for what is freed");
         prices.space_ns_per_kib.store(500_000, Ordering::Relaxed);
         assert_eq!(took(64 << 10), 34);
+    }
+
+    #[test]
+    fn writers_do_not_pay_for_indexes_that_older_views_keep() {
+        let machine = Machine::new(8);
+        let (db, _runtime) = machine.open(small().memory_budget(4 << 20).unsorted_bytes(1 << 20));
+        let backpressure = &db.0.engine.backpressure;
+        let (mut held, mut most) = (Vec::new(), 0.0_f64);
+        for round in 0..40_u8 {
+            for i in 0..4000_u32 {
+                db.put(i.to_be_bytes(), [round; 20]).unwrap();
+            }
+            db.flush().unwrap();
+            // As an iterator does that stands still.
+            held.push(Arc::clone(&db.0.engine.read.view.load()));
+            db.compact().unwrap();
+            db.quiesce().unwrap();
+            let view = db.0.engine.read.view.load();
+            let limits = backpressure.space.generation_limits(&view.version);
+            let kept = db.stats().memory.indexes as f64 / limits.most_index_bytes() as f64;
+            most = most.max(kept);
+            assert!(backpressure.is_off(), "round {round}, {kept}");
+            if most > 1.2 {
+                break;
+            }
+        }
+        assert!(most > 1.0, "{most}");
+        drop(held);
     }
 
     #[test]

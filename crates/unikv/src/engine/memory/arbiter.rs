@@ -230,11 +230,6 @@ impl Arbiter {
         (2 * tracked.largest_index_bytes).min(most)
     }
 
-    /// Memory of all hash indexes.
-    pub(crate) fn index_bytes(&self) -> u64 {
-        self.tracked.lock().index_bytes
-    }
-
     /// Whether the memtables have room for a batch of `bytes`, which take up to twice as much
     /// there.
     pub(crate) fn fits(&self, bytes: u64) -> bool {

@@ -236,10 +236,8 @@ impl<'a> Group<'a> {
             self.key.extend_from_slice(entry.key);
             self.retention.next_key();
             if let Some(ranges) = self.ranges {
-                self.deleted_at = ranges.needed(
-                    entry.key,
-                    self.readers.snapshots.iter().map(|moment| moment.seq),
-                );
+                let snapshots = &self.readers.snapshots;
+                self.deleted_at = ranges.needed(entry.key, snapshots, |moment| moment.seq);
                 self.deleted_at.reverse();
             }
         }
