@@ -57,7 +57,7 @@ use ranges::MemRanges;
 use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.
-const MOST_RANGES: usize = 4096;
+pub(crate) const MOST_RANGES: usize = 4096;
 /// What a write takes in the log beside its operations and its mark, about.
 const MARK_BYTES: usize = 64;
 

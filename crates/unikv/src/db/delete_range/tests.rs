@@ -438,6 +438,32 @@ fn whole_key_tables_are_dropped_unread() {
 }
 
 #[test]
+fn a_queue_does_not_gather_range_tombstones_for_ever() {
+    let machine = Machine::new(12);
+    let options = crate::Options::default().memory_budget(8 << 20);
+    let (db, runtime) = machine.open(options);
+    let tombstones = || {
+        let version = std::sync::Arc::clone(&db.0.engine.read.view.load().version);
+        let partitions = version.partitions().iter();
+        let generations = partitions.flat_map(|partition| &partition.generations);
+        let tables = generations.flat_map(|generation| generation.tables());
+        let ranges = tables.filter_map(|(_, table)| table.meta().ranges.as_ref());
+        ranges.map(|ranges| ranges.count).sum::<u64>()
+    };
+    let mut most = 0;
+    for n in 0..60_000_u32 {
+        db.put(n.to_be_bytes(), "job").unwrap();
+        db.delete_range(..=n.to_be_bytes()).unwrap();
+        if n % 1000 == 0 {
+            runtime.run_until_idle();
+            most = most.max(tombstones());
+        }
+    }
+    assert!((1..20_000).contains(&most), "{most}");
+    assert_eq!(db.iter().count(), 0);
+}
+
+#[test]
 fn deleted_ranges_give_their_space_back_when_nobody_writes() {
     let machine = Machine::new(6);
     let (db, runtime) = machine.open(small().inline_value_bytes(16).max_space_amp(1.2));

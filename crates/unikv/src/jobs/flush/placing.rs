@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 use crate::hash_index::{HashIndex, MAX_BYTES_PER_RECORD};
 use crate::jobs::flush::FlushedTable;
 use crate::jobs::space::hidden::{deleted_bytes, known_of};
+use crate::memtable::MOST_RANGES;
+use crate::record::RecordFileMeta;
 use crate::version::edit::{TablePlace, TableShare};
 use crate::version::{Generation, Partition, Version};
 use std::collections::HashMap;
@@ -42,6 +44,7 @@ pub(crate) struct FlushTarget {
     pub(crate) index: Arc<HashIndex>,
     next_slot: u16,
     bytes: u64,
+    ranges: u64,
 }
 
 /// Generations that a partition may have; the oldest is merged while newer ones fill.
@@ -56,7 +59,15 @@ pub(crate) struct GenerationLimits {
     pub(crate) index_bytes: u64,
     /// Bytes of the tables of all open generations together.
     pub(crate) shared_bytes: u64,
+    /// Range tombstones of its tables, which readers have in memory.
+    pub(crate) ranges: u64,
 }
+
+/// The range tombstones of a generation may take this part of the memory budget, at this many bytes
+/// each; at least so many that a merge is worth it.
+const RANGES_PART: u64 = 64;
+const BYTES_PER_RANGE: u64 = 160;
+const LEAST_RANGES: u64 = 2 * MOST_RANGES as u64;
 
 impl GenerationLimits {
     /// A generation's index may take an eighth of the memory budget.
@@ -64,6 +75,7 @@ impl GenerationLimits {
         GenerationLimits {
             unsorted_bytes,
             index_bytes: memory_budget / 8,
+            ranges: (memory_budget / RANGES_PART / BYTES_PER_RANGE).max(LEAST_RANGES),
             shared_bytes: unsorted_bytes,
         }
     }
@@ -128,6 +140,7 @@ impl FlushTarget {
             index: Arc::new(HashIndex::with_capacity(capacity)),
             next_slot: 0,
             bytes: 0,
+            ranges: 0,
         }
     }
 
@@ -138,6 +151,10 @@ impl FlushTarget {
             index: Arc::clone(&generation.index),
             next_slot: generation.high_water().0 + 1,
             bytes: generation.bytes(),
+            ranges: generation
+                .tables()
+                .map(|(_, table)| ranges_of(table.meta()))
+                .sum(),
         }
     }
 
@@ -148,7 +165,9 @@ impl FlushTarget {
 
     /// Whether the generation is to be merged before it takes more.
     pub(crate) fn is_full(&self, limits: GenerationLimits) -> bool {
-        self.bytes >= limits.unsorted_bytes || self.next_slot >= MAX_SLOTS
+        self.bytes >= limits.unsorted_bytes
+            || self.next_slot >= MAX_SLOTS
+            || self.ranges >= limits.ranges
     }
 
     /// Burns slots that a flush may use. The flush works on a copy from before.
@@ -307,6 +326,11 @@ fn place_in(
     })
 }
 
+/// How many range tombstones a table has.
+fn ranges_of(table: &RecordFileMeta) -> u64 {
+    table.ranges.as_ref().map_or(0, |ranges| ranges.count)
+}
+
 impl FlushTarget {
     /// Enters the last of `fresh`, into a larger index if need be. False: the index may not grow.
     fn take(
@@ -321,6 +345,7 @@ impl FlushTarget {
         };
         let records = self.index.len() + last.own.len();
         self.bytes += share.bytes;
+        self.ranges += ranges_of(&last.table.meta);
         if records <= self.index.capacity() && last.enter(&self.index) {
             return Ok(true);
         }
