@@ -48,7 +48,7 @@ use crate::base::sync::{ArcSwap, Mutex};
 use crate::engine::follow::progress::Progress;
 use crate::engine::follow::shared::{Figures, Shared};
 use crate::engine::memory::MemoryStats;
-use crate::engine::open::directory::hold;
+use crate::engine::open::directory::{hold, refuse_unfinished};
 use crate::engine::stats::{PartitionStats, partitions_of};
 use crate::error::{Error, Result};
 use crate::options::FollowOptions;
@@ -111,9 +111,11 @@ impl Follow {
     /// Opens what is in `dir` now.
     pub(crate) fn open(env: &Env, dir: &Path, options: &FollowOptions) -> Result<Arc<Follow>> {
         file_names::refuse_foreign(&*env.vfs, dir)?;
-        if file_names::survey(&*env.vfs, dir)?.names.is_empty() {
+        let survey = file_names::survey(&*env.vfs, dir)?;
+        if survey.names.is_empty() {
             return Err(Error::not_found(dir));
         }
+        refuse_unfinished(dir, &survey)?;
         let env = hold(env, dir)?;
         let shared = Shared::open(env, dir, options)?;
         let (mut progress, figures) = (Progress::default(), Figures::default());

@@ -237,6 +237,9 @@ fn an_unfinished_repair_is_neither_salvaged_nor_clean() {
     assert_eq!(refused.file(), Some(mark));
     let refused = Db::check_in(&machine.env(), "/db").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
+    let options = crate::FollowOptions::default();
+    let refused = Db::follow_in(&machine.env(), "/db", options).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     assert_eq!(left_in_target(&machine.disk), 0);
 }
 
