@@ -73,8 +73,8 @@ use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 pub(crate) use linked::{Linked, linked_before};
-pub(crate) use segments::max_manifest_edits;
 use segments::{Break, Link, Segment};
+pub(crate) use segments::{lacks_segment, max_manifest_edits};
 
 mod linked;
 pub(crate) mod live;

@@ -164,6 +164,26 @@ pub(crate) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> 
     Ok(most)
 }
 
+/// Whether one of the segments from `low_water` on links to another that is not there. What is
+/// wrong with a segment is not judged here.
+pub(crate) fn lacks_segment(
+    store: &FileStore,
+    segments: &[FileNumber],
+    low_water: FileNumber,
+) -> Result<bool> {
+    for &number in segments.iter().filter(|&&number| number >= low_water) {
+        let prev = match read_beginning(store, number) {
+            Ok(segment) => segment.begins().and_then(|(_, start)| start.prev),
+            Err(error) if error.kind() == ErrorKind::Corruption => None,
+            Err(error) => return Err(error),
+        };
+        if prev.is_some_and(|p| p.number >= low_water && !segments.contains(&p.number)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Follows the links back from the newest readable segment to the low-water mark. Where a link
 /// leads nowhere the chain breaks there, and the newest readable segment below is the next tip.
 /// Returns the chain, oldest first, and the breaks.

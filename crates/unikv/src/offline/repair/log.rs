@@ -28,7 +28,7 @@ use crate::error::Result;
 use crate::log::replay::OLDER_SEGMENT;
 use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{DurableMark, LogItem, LogReader, SegmentEnd, WalWrite};
-use crate::offline::repair::files::trust::{Header, header_of, refuse_newer};
+use crate::offline::repair::files::header::{Header, header_of, refuse_newer};
 use crate::offline::repair::resolve::sorter::Sorter;
 use crate::vfs::file_store::FileStore;
 use pass::Pass;

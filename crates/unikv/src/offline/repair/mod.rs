@@ -240,7 +240,7 @@ fn salvage(
         ranges.for_each(|range| report.add_range(range));
     }
     for place in source.unreadable() {
-        let entry = report.file(&files::trust::name_of(&place.path));
+        let entry = report.file(&files::header::name_of(&place.path));
         let what = format!("the system cannot read it: {}", place.error);
         entry.fault(place.offset, what);
     }

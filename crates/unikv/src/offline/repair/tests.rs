@@ -13,6 +13,7 @@ use crate::{ErrorKind, RepairTrust};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod torn_manifest;
 mod without_manifest;
 
 /// A closed database with key tables, value logs, tables and a log.

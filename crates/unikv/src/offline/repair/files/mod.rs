@@ -7,9 +7,11 @@
 //! No locks; nothing is written.
 
 pub(crate) mod from_files;
+pub(crate) mod header;
 pub(crate) mod holes;
 mod range_walk;
 pub(crate) mod source;
+mod torn;
 pub(crate) mod trust;
 pub(crate) mod vouch;
 pub(crate) mod walk;
@@ -22,7 +24,7 @@ use crate::codec::FileCompression;
 use crate::error::{Error, Result};
 use crate::key_table::block::walk::facts;
 use crate::key_table::{FileFacts, ReadCache, RecordPointer};
-use crate::offline::repair::files::trust::{Header, header_of, refuse_newer};
+use crate::offline::repair::files::header::{Header, header_of, refuse_newer};
 use crate::record::walk::FrameWalk;
 use crate::record::{External, Record, RecordFile, RecordFileMeta, UNNUMBERED};
 use crate::vfs::Access;

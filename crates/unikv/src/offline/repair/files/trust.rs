@@ -4,24 +4,25 @@
 //! `CURRENT` names the manifest. Without it the newest manifest that can be read stands in: an
 //! opening makes its manifest durable before `CURRENT` names it, and both then describe the same
 //! version. A manifest counts as whole if no durable edit of it is missing: neither by the marks in
-//! it, nor by the number of edits that the segments of the log know. Of one that is not, the edits
-//! before the damage are used.
+//! it, nor by the number of edits that the segments of the log know, nor by the files ([`torn`]).
+//! Of one that is not, the edits before the damage are used.
 //!
 //! No locks; nothing is written.
 
-use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN, RawHeader};
-use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::base::keys::DatabaseId;
 use crate::engine::open::{recovery, stored_options};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key_table::ReadCache;
 use crate::log::replay;
+use crate::offline::repair::files::header::{header_of, name_of};
+use crate::offline::repair::files::torn;
 use crate::offline::repair::report::{RepairReport, RepairTrust};
 use crate::options::StoredOptions;
 use crate::version::Version;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::version::manifest::{Manifest, SalvagedManifest};
+use crate::vfs::Env;
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Access, Env};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,12 +87,19 @@ pub(crate) fn find_out(
     if let Some(fault) = &manifest.damage {
         entry.fault(recovered.end, fault.clone());
     }
+    let cut = recovered.cut.as_ref();
+    let cut = cut.map(|cut| format!("{name}: {}: torn in a power cut, or damaged", cut.reason));
     let segments = recovery::wal_segments(survey);
     let durable = replay::max_manifest_edits(&store, &segments).unwrap_or(0);
-    let lacks_edits = recovered.check_edits(durable).is_err();
+    let by_files = match &version {
+        Some(version) => torn::lacks_edits(&store, version, survey, &segments)?,
+        None => false,
+    };
+    let lacks_edits = by_files || recovered.check_edits(durable).is_err();
     if lacks_edits {
         entry.fault(recovered.end, "edits that were durable are missing");
     }
+    report.notes.extend(cut);
     let whole = manifest.damage.is_none() && !lacks_edits && all_fit && named != Named::Older;
     let trust = match (&version, whole) {
         (Some(_), true) => RepairTrust::Manifest,
@@ -204,78 +212,4 @@ fn database_by_majority(env: &Env, dir: &Path, survey: &DirSurvey) -> Result<Dat
         Error::corruption(dir, 0, what)
     };
     most.map(|(id, _)| DatabaseId(id)).ok_or_else(unknown)
-}
-
-/// The header of a file as it stands there; `None` if it has none.
-pub(crate) struct Header {
-    pub(crate) raw: RawHeader,
-    /// One bit of it was flipped, and is mended here.
-    pub(crate) is_mended: bool,
-    bytes: [u8; HEADER_LEN],
-}
-
-impl Header {
-    /// The uid in it, if it is that of file `number`: see [`FileHeader::uid_of`].
-    pub(crate) fn uid_of(&self, number: FileNumber) -> Option<FileUid> {
-        FileHeader::uid_of(&self.bytes, number)
-    }
-
-    /// Whether it can be believed.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.raw.has_magic && self.raw.checksum_fits
-    }
-}
-
-/// Reads the header of a file. All checksums of the file hang on its uid, so where the header's own
-/// does not fit, each of its bits is tried.
-pub(crate) fn header_of(env: &Env, path: &Path) -> Result<Option<Header>> {
-    let io = |e| Error::io("read this file", path, e);
-    let file = env.vfs.open(path, Access::Sequential).map_err(io)?;
-    let mut bytes = [0; HEADER_LEN];
-    let got = file.read_at(&mut bytes, 0).map_err(io)?;
-    let Some(raw) = RawHeader::decode(bytes.get(..got).unwrap_or_default()) else {
-        return Ok(None);
-    };
-    let is_mended = false;
-    let header = Header {
-        raw,
-        is_mended,
-        bytes,
-    };
-    if header.is_whole() {
-        return Ok(Some(header));
-    }
-    for bit in 0..HEADER_LEN * 8 {
-        let mut mended = bytes;
-        mended[bit / 8] ^= 1 << (bit % 8);
-        let raw = RawHeader::decode(&mended);
-        let mended = raw.map(|raw| Header {
-            raw,
-            is_mended: true,
-            bytes: mended,
-        });
-        if let Some(mended) = mended.filter(Header::is_whole) {
-            return Ok(Some(mended));
-        }
-    }
-    Ok(Some(header))
-}
-
-/// Refuses a file that a newer release has written: what it says must not be guessed.
-pub(crate) fn refuse_newer(env: &Env, path: &Path, kind: FileKind) -> Result<()> {
-    let io = |e| Error::io("read this file", path, e);
-    let file = env.vfs.open(path, Access::Sequential).map_err(io)?;
-    let mut bytes = [0; HEADER_LEN];
-    let got = file.read_at(&mut bytes, 0).map_err(io)?;
-    let bytes = bytes.get(..got).unwrap_or_default();
-    match FileHeader::decode(bytes, kind, None, path) {
-        Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The name of a file, for the report.
-pub(crate) fn name_of(path: &Path) -> String {
-    let name = path.file_name().map(|name| name.to_string_lossy());
-    name.unwrap_or_default().into_owned()
 }

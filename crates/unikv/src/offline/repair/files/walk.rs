@@ -65,7 +65,7 @@ struct Section {
 impl Walk<'_, '_> {
     /// A key table.
     pub(crate) fn key_table(&mut self, found: &Found, bounds: &TableBounds) -> Result<()> {
-        let (number, name) = (found.number, super::trust::name_of(found.file.path()));
+        let (number, name) = (found.number, super::header::name_of(found.file.path()));
         let judge = self.judge;
         let rank = |entry: &WalkedEntry| judge.entry(number, &entry.key);
         let Some(section) = self.section(found, &name, (&rank, None, true))? else {
@@ -136,7 +136,7 @@ impl Walk<'_, '_> {
         meta: &RecordFileMeta,
         count: Option<u64>,
     ) -> Result<()> {
-        let name = super::trust::name_of(found.file.path());
+        let name = super::header::name_of(found.file.path());
         let (verified, faults, seen) = self.frames(found, meta, &name)?;
         if !seen.take(found, meta, self.judge, &mut self.ranges) {
             let offset = meta.plain_end().min(found.len);
