@@ -15,8 +15,9 @@
 //!   table points to is taken for unmerged: in force as far as can be known, since a missing key
 //!   table would say otherwise. All else is uncertain; but where a key table in force has an older
 //!   version of `k`, the record cannot have been merged, and is in force.
-//! - *Value logs* hold copies; what is in force among them key tables say. One to which none
-//!   points has lost its key table: uncertain.
+//! - *Value logs* hold copies; what is in force among them key tables say. Where no key table that
+//!   points into one, or is newer, covers `k`, the one that did is lost: uncertain. Large values
+//!   are found through the records of tables and of the log.
 //! - *Ingested tables* do not say how old they are, unless what is left of the manifest does.
 //!
 //! What is left of the manifest adds: a file that it lists as merged stays merged.
@@ -132,6 +133,7 @@ impl FromFiles {
                 Rank::Copy => Rank::Copy,
                 _ => Rank::Unordered,
             },
+            Some(_) if self.merged.contains(&file) && !self.is_merged(file, key) => Rank::Stray,
             Some(_) if self.merged.contains(&file) || self.large.contains(&file) => Rank::Copy,
             Some(Shape::ValueLog) => Rank::Stray,
             Some(Shape::Unknown) => Rank::LikelyLive,
@@ -157,6 +159,12 @@ impl FromFiles {
     /// Whether any key table that can be read overlaps the keys.
     pub(crate) fn is_overlapped(&self, first: &[u8], last: &[u8]) -> bool {
         self.meeting(first, last).next().is_some()
+    }
+
+    /// Whether a key table is there that says if the record of `key` in a value log is in force.
+    fn is_merged(&self, file: FileNumber, key: &[u8]) -> bool {
+        let mut covering = self.meeting(key, key).filter_map(|i| self.tables.get(i));
+        covering.any(|table| table.number > file || table.refs.contains(&file))
     }
 
     fn record_of_table(&self, file: FileNumber, key: &[u8], min_seq: Option<SeqNo>) -> Rank {

@@ -1,7 +1,8 @@
 //! What the files alone say, and what they cannot say.
 
 use super::*;
-use crate::Expiry;
+use crate::engine::tests::common::listed_by_manifest;
+use crate::{Clustering, Expiry};
 use std::time::{Duration, SystemTime};
 
 #[test]
@@ -56,4 +57,58 @@ fn what_an_ingested_table_removes_is_in_doubt() {
     let came_back = [5, 6].into_iter().filter(|i| is_there(*i)).count() as u64;
     assert!(report.in_doubt >= came_back, "{came_back}: {report:#?}");
     assert!(!report.is_complete());
+}
+
+/// Merges copy values into files without keys, into which several key tables point.
+#[test]
+fn values_whose_key_table_is_missing_are_uncertain_although_others_point_into_their_file() {
+    let machine = Machine::new(33);
+    let mut model = Model::new();
+    let options = small().key_table_bytes(1 << 10);
+    let (db, _) = machine.open(options.clustering(Clustering::Automatic));
+    for stamp in 1..5 {
+        (0..300).for_each(|i| put(&db, &mut model, i, stamp));
+        db.compact().unwrap();
+        (0..300)
+            .step_by(3)
+            .for_each(|i| put(&db, &mut model, i, stamp + 100));
+        db.compact().unwrap();
+        db.collect_garbage().unwrap();
+    }
+    db.close().unwrap();
+    let (_, listed) = listed_by_manifest(&machine);
+    let logs = listed.record_files.iter().filter(|file| !file.key_section);
+    let pointing = |file: FileNumber| {
+        let tables = listed.key_tables.iter().map(|(_, table)| table);
+        let tables = tables.filter(|table| table.refs.iter().any(|refs| refs.file == file));
+        tables.map(|table| table.number).collect::<Vec<_>>()
+    };
+    let tables = logs
+        .map(|log| pointing(log.number))
+        .find(|tables| tables.len() > 2);
+    let lost = tables.expect("a file into which several key tables point")[1];
+    lose_manifest(&machine);
+    let lost = PathBuf::from("/db").join(file_names::key_table(lost));
+    machine.disk.remove(&lost).unwrap();
+
+    let report = repaired(&machine).unwrap();
+    let db = salvaged(&machine);
+    let missing = model.keys().filter(|key| db.get(key).unwrap().is_none());
+    let missing: Vec<&Vec<u8>> = missing.collect();
+    assert!(missing.len() > 10, "{report:#?}");
+    for key in missing {
+        let mut uncertain = report.uncertain_keys.iter();
+        assert!(
+            uncertain.any(|it| it.key == key[..]),
+            "{key:?}: {report:#?}"
+        );
+    }
+    drop(db);
+    let env = machine.env();
+    let all = RepairOptions::default().include_uncertain(true);
+    Db::repair_in(&env, "/db", "/all", &all).unwrap();
+    same(
+        &Db::open_in(env, "/all", Options::default()).unwrap(),
+        &model,
+    );
 }
