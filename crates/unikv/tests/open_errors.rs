@@ -205,6 +205,29 @@ fn a_directory_of_something_else() {
     assert!(dir.path().join("LOCK").exists());
 }
 
+/// Names are no proof: only a file that begins as ours do shows that the directory is ours.
+#[test]
+fn files_of_something_else_that_are_named_like_ours() {
+    let dir = tempfile::tempdir().unwrap();
+    let names = ["letter.txt", "STATS", "000001.key", "000002.sort"];
+    for name in names {
+        fs::write(dir.path().join(name), "dear").unwrap();
+    }
+    let before = contents(dir.path());
+    Db::destroy(dir.path()).unwrap();
+    assert_eq!(contents(dir.path()), before, "it was not ours to remove");
+    assert!(!dir.path().join("LOCK").exists(), "not even a lock file");
+    // What is left of a database goes, whatever is beside it.
+    let database = database();
+    fs::remove_file(database.path().join("CURRENT")).unwrap();
+    for name in ["letter.txt", "STATS"] {
+        fs::write(database.path().join(name), "dear").unwrap();
+    }
+    Db::destroy(database.path()).unwrap();
+    let left: Vec<_> = contents(database.path()).into_keys().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
 /// LevelDB and its kin have a `CURRENT`, a `LOCK` and files that are named like our manifests.
 #[test]
 fn a_database_of_another_engine() {

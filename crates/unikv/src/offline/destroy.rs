@@ -1,18 +1,18 @@
 //! Removing a database that nobody has open.
 
+use crate::base::file_header::{HEADER_LEN, RawHeader};
 use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, Result};
-use crate::version::file_names::{self, FileName};
-use crate::vfs::Env;
+use crate::offline::repair::MARK_TEXT;
+use crate::version::file_names::{self, DirSurvey, FileName};
+use crate::vfs::{Access, Env};
 use std::path::Path;
 
 /// Removes a database. CURRENT goes first: without it nothing is taken for a database again, and
-/// with it everything is still there.
+/// with it everything is still there. The files that show what the directory was go last, so that
+/// what an interrupted removal has left can be removed, too.
 pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
-    let survey = file_names::survey(&*env.vfs, dir)?;
-    // A lock file beside foreign files may be theirs.
-    let only_lock = survey.names.iter().all(|name| *name == FileName::Lock);
-    if survey.names.is_empty() || (only_lock && !survey.foreign.is_empty()) {
+    if !is_ours(env, dir, &file_names::survey(&*env.vfs, dir)?)? {
         return Ok(());
     }
     let env = &hold(env, dir)?;
@@ -35,12 +35,14 @@ pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
         sync()?;
     }
     let kept = [FileName::Current, FileName::Lock];
-    // Data before manifests: while data files are left, a missing CURRENT shows the removal.
-    survey
-        .names
-        .iter()
-        .filter(|name| !kept.contains(name))
-        .try_for_each(remove)?;
+    let names = survey.names.iter().filter(|name| !kept.contains(name));
+    let shows_it = |name: &&FileName| name.number().is_some() || **name == FileName::Repairing;
+    let (last, first): (Vec<_>, Vec<_>) = names.partition(shows_it);
+    if !first.is_empty() {
+        first.into_iter().try_for_each(remove)?;
+        sync()?;
+    }
+    last.into_iter().try_for_each(remove)?;
     remove(&FileName::Lock)?;
     drop(lock);
     if survey.foreign.is_empty() {
@@ -49,4 +51,33 @@ pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
             .map_err(|e| Error::io("remove the directory", dir, e))?;
     }
     Ok(())
+}
+
+/// Whether the directory holds a database, or what is left of one. Names alone do not show that:
+/// other programs have files of such names, too.
+fn is_ours(env: &Env, dir: &Path, survey: &DirSurvey) -> Result<bool> {
+    if survey.has_current {
+        return Ok(true);
+    }
+    // A lock file beside foreign files may be theirs.
+    if survey.names.iter().all(|name| *name == FileName::Lock) {
+        return Ok(!survey.names.is_empty() && survey.foreign.is_empty());
+    }
+    for name in &survey.names {
+        if name.number().is_none() && *name != FileName::Repairing {
+            continue;
+        }
+        let path = dir.join(name.to_string());
+        let io = |e| Error::io("read this file", &path, e);
+        let mut begin = [0; HEADER_LEN];
+        let file = env.vfs.open(&path, Access::Sequential).map_err(io)?;
+        let read = file.read_at(&mut begin, 0).map_err(io)?;
+        let begin = begin.get(..read).unwrap_or_default();
+        let has_magic = RawHeader::decode(begin).is_some_and(|header| header.has_magic);
+        let is_mark = *name == FileName::Repairing && !begin.is_empty();
+        if has_magic || is_mark && MARK_TEXT.starts_with(begin) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -84,6 +84,7 @@ use resolve::Resolver;
 use resolve::sorter::Sorter;
 use std::io;
 use std::path::Path;
+pub(crate) use target::MARK_TEXT;
 use target::Target;
 
 /// The sorter takes at most this much memory, and at most half of the budget.

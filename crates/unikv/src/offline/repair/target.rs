@@ -24,7 +24,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const MARK_TEXT: &[u8] = b"unikv repair has begun to write a database here and has not ended.\n\
+/// What stands in `REPAIRING`.
+pub(crate) const MARK_TEXT: &[u8] =
+    b"unikv repair has begun to write a database here and has not ended.\n\
     Run it again with the same target, or remove this directory.\n";
 
 /// Where a repair writes.
