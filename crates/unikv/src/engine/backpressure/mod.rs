@@ -234,8 +234,8 @@ fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
     at_limit * over * over
 }
 
-/// How full the memory of hash indexes is: at 1 flushes wait for merges. Those that older views keep
-/// do not count, as no merge takes them away.
+/// How full the memory of hash indexes is: at 1 flushes wait for merges. Those that older views
+/// keep do not count, as no merge takes them away.
 fn index_fill(view: &View, limits: GenerationLimits) -> f64 {
     view.version.index_bytes() as f64 / limits.most_index_bytes() as f64
 }
