@@ -14,7 +14,8 @@ impl Db {
     ///
     /// # Errors
     /// Only for what keeps the check from running (`Locked`, `NotFound`, `Incompatible` if it is
-    /// another program's or of a newer release); what is wrong with the database is in the report.
+    /// another program's, of a newer release or the unfinished output of a repair); what is wrong
+    /// with the database is in the report.
     pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
         Db::check_in(&Env::os(), dir)
     }
@@ -32,8 +33,8 @@ impl Db {
     /// is nothing. A database that is not damaged is copied.
     ///
     /// # Errors
-    /// `NotFound` if there is no database, `Incompatible` if it is another program's or of a newer
-    /// release, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the
+    /// `NotFound` if there is no database, `Incompatible` if it is another program's, of a newer
+    /// release or the unfinished output of a repair, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the
     /// target, `Corruption` if what was written there does not verify. After an error what was
     /// written is removed; where that is not possible, `to` cannot be opened, and another repair
     /// into it begins again. (If the very last step failed, and the disk then takes nothing more,
@@ -66,7 +67,8 @@ impl Db {
     }
 
     /// Removes the database in `dir`, which nobody may have open, and the directory if nothing else
-    /// is in it. A directory without a database is left alone.
+    /// is in it. A directory without a database is left alone: without `CURRENT`, one in which no
+    /// numbered file begins as ours do.
     ///
     /// # Errors
     /// `Locked`; `Incompatible` if the database is another program's; `Io`. After `Io` a part may
