@@ -34,11 +34,11 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound` if there is no database, `Incompatible` if it is another program's, of a newer
-    /// release or the unfinished output of a repair, `Locked`, `InvalidArgument` if `to` is not empty, `DiskFull` and `Io` for the
-    /// target, `Corruption` if what was written there does not verify. After an error what was
-    /// written is removed; where that is not possible, `to` cannot be opened, and another repair
-    /// into it begins again. (If the very last step failed, and the disk then takes nothing more,
-    /// what is in `to` is complete.)
+    /// release or the unfinished output of a repair, `Locked`, `InvalidArgument` if `to` is not
+    /// empty, `DiskFull` and `Io` for the target, `Corruption` if what was written there does not
+    /// verify. After an error what was written is removed; where that is not possible, `to` cannot
+    /// be opened, and another repair into it begins again. (If the very last step failed, and the
+    /// disk then takes nothing more, what is in `to` is complete.)
     ///
     /// ```no_run
     /// # fn main() -> unikv::Result<()> {
