@@ -15,6 +15,8 @@
 //! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
 //!   reader ever saw `E`. Its outputs are orphan files and removed; their numbers are never given
 //!   again. Its job runs again from `V`, with new outputs.
+//! - *Commits that find no manifest to append to* fail before they have tried: no manifest holds
+//!   their edits, and their outputs are removed at once.
 //! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and
 //!   nothing else, so either outcome is right as long as nothing is appended to either of the two.
 //!   Therefore the old one stays poisoned, each attempt makes a file of its own, and the files of
@@ -56,10 +58,11 @@ impl Catalog {
         }
     }
 
-    /// The job in `context` has failed to commit: whether its edit is durable may be unknown, so
-    /// the files that it began are kept until a new manifest says that it is not.
+    /// The job in `context` has failed to commit. Where its edit may be durable, the files that it
+    /// began are kept until a new manifest says that it is not. Else they are removed: they would
+    /// gather while no manifest can be made.
     pub(crate) fn quarantine(&self, catalog: &mut CatalogState, context: &JobContext<'_>) {
-        if seeded!(RemoveUnsure) {
+        if !catalog.append_tried || seeded!(RemoveUnsure) {
             self.core.store.remove_files(context.begun.take());
         }
         catalog.quarantined.append(&mut context.begun.take());

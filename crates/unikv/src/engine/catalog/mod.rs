@@ -71,6 +71,7 @@ impl Catalog {
     /// which everything did. `publish` changes the rest of the view together with the version. An
     /// edit that drops key tables or generations takes along the record files that only they used.
     pub(crate) fn commit_edit(
+    /// After an error [`CatalogState::append_tried`] says whether the edit may be durable.
         &self,
         catalog: &mut CatalogState,
         mut edit: VersionEdit,
@@ -78,6 +79,7 @@ impl Catalog {
         publish: impl FnOnce(&mut View),
     ) -> Result<()> {
         self.core.health.check_fatal()?;
+        catalog.append_tried = false;
         self.renew_full_manifest(catalog)?;
         edit.next_file = Some(self.core.next_file.load(Ordering::Relaxed));
         let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
@@ -121,6 +123,7 @@ impl Catalog {
                 .remove_files(tables.iter().map(|table| table.path().to_owned()));
         }
         let named = slip!(DirectoryUnsynced, Ok(()), self.core.store.sync_directory());
+        catalog.append_tried = true;
         let durable = named.and_then(|()| catalog.manifest.append(&edit));
         if let Err(error) = durable {
             // Whether the edit is durable is unknown: both its inputs and its outputs are kept.

@@ -18,6 +18,8 @@ pub(crate) struct CatalogState {
     pub(crate) manifest: Manifest,
     /// Length of the manifest when it held only its snapshot.
     pub(crate) manifest_snapshot_len: u64,
+    /// Whether the append of the last edit was tried; if not, no manifest holds it.
+    pub(crate) append_tried: bool,
     /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be
     /// in the present one, and manifests that `CURRENT` may or may not name.
     pub(crate) quarantined: Vec<PathBuf>,

@@ -346,13 +346,13 @@ impl<'a> Opening<'a> {
             version: Arc::clone(&version),
             clock: Arc::clone(&clock),
         };
-        let manifest_snapshot_len = manifest.len();
         let generations = version.partitions().iter().flat_map(|p| &p.generations);
         let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
         let catalog = CatalogState {
             version,
+            manifest_snapshot_len: manifest.len(),
             manifest,
-            manifest_snapshot_len,
+            append_tried: false,
             quarantined: Vec::new(),
             gone_until: last_seq,
             targets,

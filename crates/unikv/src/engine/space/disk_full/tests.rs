@@ -228,6 +228,44 @@ fn a_manifest_that_met_a_full_disk_is_replaced_without_reopening() {
     }
 }
 
+/// Only what a manifest may hold is kept until there is another: an edit that was never appended is
+/// in none.
+#[test]
+fn outputs_that_no_manifest_was_asked_to_hold_do_not_gather() {
+    let machine = Machine::new(17);
+    let (db, runtime) = machine.open(small());
+    let mut model = Model::new();
+    for n in 0..10u32 {
+        let key = format!("key{n:03}").into_bytes();
+        db.put(&key, [7; 100]).unwrap();
+        model.insert(key, vec![7; 100]);
+    }
+    runtime.run_until_idle();
+    machine.disk.set_fault(Box::new(|call| {
+        let is_manifest = call.path.to_string_lossy().contains("MANIFEST");
+        if is_manifest && matches!(call.op, Op::Append | Op::Create) {
+            return Fault::Fail(std::io::ErrorKind::StorageFull);
+        }
+        Fault::None
+    }));
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::DiskFull);
+    let record_files = || {
+        let names = machine.disk.file_names().into_iter();
+        names
+            .filter(|path| path.extension().is_some_and(|e| e == "rec"))
+            .count()
+    };
+    let_pass(&runtime, 20);
+    assert!(db.stats().job_errors.iter().any(|e| e.retries > 5));
+    assert!(record_files() <= 1, "{}", record_files());
+    machine.disk.clear_faults();
+    let_pass(&runtime, 20);
+    db.compact().unwrap();
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}
+
 #[test]
 fn a_failed_sync_of_the_manifest_for_another_reason_needs_a_reopening() {
     let machine = Machine::new(9);
