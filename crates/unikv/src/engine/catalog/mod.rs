@@ -19,6 +19,7 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{FairMutex, MutexGuard};
 use crate::engine::core::Core;
+use crate::engine::health::MERGE;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::error::{Error, Result};
@@ -70,16 +71,16 @@ impl Catalog {
     /// Commits an edit: the one append to the manifest before which nothing happened and after
     /// which everything did. `publish` changes the rest of the view together with the version. An
     /// edit that drops key tables or generations takes along the record files that only they used.
-    pub(crate) fn commit_edit(
     /// After an error [`CatalogState::append_tried`] says whether the edit may be durable.
+    pub(crate) fn commit_edit(
         &self,
         catalog: &mut CatalogState,
         mut edit: VersionEdit,
         indexes: &Indexes,
         publish: impl FnOnce(&mut View),
     ) -> Result<()> {
-        self.core.health.check_fatal()?;
         catalog.append_tried = false;
+        self.core.health.check_fatal()?;
         self.renew_full_manifest(catalog)?;
         edit.next_file = Some(self.core.next_file.load(Ordering::Relaxed));
         let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
@@ -122,8 +123,8 @@ impl Catalog {
                 .store
                 .remove_files(tables.iter().map(|table| table.path().to_owned()));
         }
-        let named = slip!(DirectoryUnsynced, Ok(()), self.core.store.sync_directory());
         catalog.append_tried = true;
+        let named = slip!(DirectoryUnsynced, Ok(()), self.core.store.sync_directory());
         let durable = named.and_then(|()| catalog.manifest.append(&edit));
         if let Err(error) = durable {
             // Whether the edit is durable is unknown: both its inputs and its outputs are kept.
@@ -146,6 +147,18 @@ impl Catalog {
         self.core.note_changes();
         self.renew_long_manifest(catalog);
         Ok(())
+    }
+
+    /// What a flush must wait for before it can begin another generation.
+    pub(crate) fn what_blocks_flushes(&self, catalog: &CatalogState) -> Option<FlushBlock> {
+        let limits = self.space.generation_limits(&catalog.version);
+        let health = &self.core.health;
+        catalog.what_blocks_flushes(limits, |id| health.failure(MERGE, Some(id)).is_some())
+    }
+
+    /// Whether a flush must wait for a merge before it can begin another generation.
+    pub(crate) fn flush_is_blocked(&self, catalog: &CatalogState) -> bool {
+        self.what_blocks_flushes(catalog).is_some()
     }
 
     fn inconsistent(&self, what: String) -> Error {

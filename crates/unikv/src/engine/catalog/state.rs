@@ -42,21 +42,29 @@ pub(crate) enum FlushBlock {
 }
 
 impl CatalogState {
-    /// Whether a flush must wait for a merge before it can begin another generation.
-    pub(crate) fn flush_is_blocked(&self, limits: GenerationLimits) -> bool {
-        self.what_blocks_flushes(limits).is_some()
-    }
-
-    /// What a flush must wait for before it can begin another generation.
-    pub(crate) fn what_blocks_flushes(&self, limits: GenerationLimits) -> Option<FlushBlock> {
-        let (mut bytes, mut index_bytes, mut any_frozen) = (0u64, 0u64, false);
+    /// What a flush must wait for before it can begin another generation. Bytes of a partition
+    /// whose merge is failing count towards its own limit alone: the merges of others, whose open
+    /// generations are within their share, would make no room for them. The memory of its indexes
+    /// is taken all the same.
+    pub(super) fn what_blocks_flushes(
+        &self,
+        limits: GenerationLimits,
+        is_failing: impl Fn(PartitionId) -> bool,
+    ) -> Option<FlushBlock> {
+        let (mut bytes, mut index_bytes) = (0u64, 0u64);
+        let (mut any_frozen, mut any_merge_helps) = (false, false);
         // After a split neighbours share their parent's indexes.
         let mut neighbours: &[Generation] = &[];
         for partition in self.version.partitions() {
             if self.blocks_flushes(partition, limits) {
                 return Some(FlushBlock::Partition(partition.id));
             }
-            bytes = bytes.saturating_add(partition.flushed_bytes());
+            let is_frozen = !self.frozen(partition).is_empty();
+            any_frozen |= is_frozen;
+            if !is_failing(partition.id) {
+                bytes = bytes.saturating_add(partition.flushed_bytes());
+                any_merge_helps |= is_frozen;
+            }
             for generation in &partition.generations {
                 let is_shared = |g: &Generation| Arc::ptr_eq(&g.index, &generation.index);
                 if !neighbours.iter().any(is_shared) {
@@ -64,11 +72,10 @@ impl CatalogState {
                 }
             }
             neighbours = &partition.generations;
-            any_frozen |= !self.frozen(partition).is_empty();
         }
-        let too_much =
-            bytes > limits.most_unsorted_bytes() || index_bytes > limits.most_index_bytes();
-        (any_frozen && too_much).then_some(FlushBlock::SharedLimit)
+        let too_many_bytes = any_merge_helps && bytes > limits.most_unsorted_bytes();
+        let too_much_memory = any_frozen && index_bytes > limits.most_index_bytes();
+        (too_many_bytes || too_much_memory).then_some(FlushBlock::SharedLimit)
     }
 
     /// Whether a flush would need one more generation of the partition than it may have.

@@ -84,7 +84,7 @@ impl WritePath {
     /// What a wait that begins now is for: at its end it is known.
     fn likely_cause(&self) -> StallCause {
         let catalog = self.catalog.lock();
-        if catalog.flush_is_blocked(self.space.generation_limits(&catalog.version)) {
+        if self.catalog.flush_is_blocked(&catalog) {
             StallCause::MergeWait
         } else {
             StallCause::FlushWait
@@ -110,7 +110,7 @@ impl WritePath {
             return Err(failure.error);
         }
         let of_merge = |id| self.core.health.failure(MERGE, Some(id));
-        match catalog.what_blocks_flushes(self.space.generation_limits(&catalog.version)) {
+        match self.catalog.what_blocks_flushes(&catalog) {
             None => Ok(()),
             Some(FlushBlock::Partition(id)) => of_merge(id).map_or(Ok(()), |f| Err(f.error)),
             Some(FlushBlock::SharedLimit) => {

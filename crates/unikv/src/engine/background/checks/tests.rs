@@ -159,6 +159,52 @@ fn a_partition_whose_merge_fails_does_not_hold_up_the_others() {
     machine.check();
 }
 
+/// Three generations wait there for a merge that fails for ever. They take much of what all may
+/// hold together, and no generation of the others is frozen, whose merge would make room.
+#[test]
+fn generations_whose_merge_fails_leave_the_others_their_room() {
+    let machine = Machine::new(5);
+    let (db, runtime) = machine.open(options().partition_bytes(32 << 10));
+    let mut model = Model::new();
+    put_range(&db, &mut model, "a", 0..100, 200);
+    put_range(&db, &mut model, "z", 0..100, 200);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    assert!(db.stats().partitions.len() > 1);
+    let mut failing = BTreeSet::new();
+    for _ in 0..3 {
+        let before = record_files(&machine.disk);
+        put_range(&db, &mut model, "a", 0..10, 500);
+        let all = (1..1000).map(|n| PathBuf::from(format!("/db/{n:06}.rec")));
+        let refused = all.filter(|path| !before.contains(path) || failing.contains(path));
+        refuse_reads(&machine.disk, refused.collect());
+        db.flush().unwrap();
+        runtime.run_until_idle();
+        failing.extend(&record_files(&machine.disk) - &before);
+    }
+    refuse_reads(&machine.disk, failing);
+    let generations = |db: &Db| -> Vec<usize> {
+        let version = db.0.engine.read.view.load().version.clone();
+        let partitions = version.partitions().iter();
+        partitions.map(|p| p.generations.len()).collect()
+    };
+    assert!(generations(&db).contains(&3), "{:?}", generations(&db));
+
+    // No generation of the others is frozen before it is full.
+    for round in 0..20 {
+        put_range(&db, &mut model, "z", 90 + round % 5..94 + round % 5, 500);
+        db.flush().unwrap();
+        runtime.run_until_idle();
+    }
+    assert!(db.stats().job_errors.len() == 1 && generations(&db).contains(&3));
+    machine.disk.clear_faults();
+    let_pass(&runtime, 70);
+    db.quiesce().unwrap();
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}
+
 #[test]
 fn a_failure_of_a_job_that_is_no_longer_due_is_forgotten() {
     let machine = Machine::new(3);

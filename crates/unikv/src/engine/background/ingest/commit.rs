@@ -32,7 +32,7 @@ impl Background {
     pub(super) fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
         let mut partitions = plan.partitions(&catalog.version).iter();
         partitions.all(|p| p.generations.len() + 2 <= MAX_GENERATIONS)
-            && !catalog.flush_is_blocked(self.space.generation_limits(&catalog.version))
+            && !self.catalog.flush_is_blocked(catalog)
     }
 
     /// Refuses to wait for room while what would make it is failing: a flush, a merge for which

@@ -30,8 +30,7 @@ impl JobKind for Flushes {
         if background.read.view.load().sealed.is_empty() || !ask.allows(FLUSH, None) {
             return None;
         }
-        let limits = background.space.generation_limits(&ask.catalog.version);
-        if ask.is_by_worker() && ask.catalog.flush_is_blocked(limits) {
+        if ask.is_by_worker() && background.catalog.flush_is_blocked(ask.catalog) {
             background.backpressure.note_blocked_flush();
             return None;
         }

@@ -104,8 +104,7 @@ impl Background {
         if self.space.full.is_full() {
             return None;
         }
-        let limits = self.space.generation_limits(&ask.catalog.version);
-        if ask.is_by_worker() && ask.catalog.flush_is_blocked(limits) {
+        if ask.is_by_worker() && self.catalog.flush_is_blocked(ask.catalog) {
             return None;
         }
         let is_free = |p: &Partition| {
@@ -168,8 +167,7 @@ impl Background {
         }
         let id = PartitionId(catalog.version.counters.next_partition);
         let Some(edit) = join::edit(&left, &right, id) else {
-            let limits = self.space.generation_limits(&catalog.version);
-            if catalog.flush_is_blocked(limits) {
+            if self.catalog.flush_is_blocked(&catalog) {
                 return Ok(Attempt::GivenUp);
             }
             catalog.freeze(&left);
