@@ -21,6 +21,7 @@ use crate::jobs::late_syncs::LateSyncs;
 use crate::key_table::{ReadCache, UnsyncedFile};
 use crate::vfs::file_store::FileStore;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +48,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) copied_file_bytes: u64,
     /// How far a job goes that may end before all is done.
     pub(crate) slice: Option<Slice<'a>>,
+    /// Key tables among these are not written again only for what is obsolete in them.
+    pub(crate) unreadable: BTreeSet<FileNumber>,
     /// How what is written is compressed.
     pub(crate) compressions: Compressions,
     /// How many memtables wait for the job. Asked now and then.

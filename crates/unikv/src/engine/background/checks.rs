@@ -9,8 +9,9 @@
 
 use crate::engine::background::Background;
 use crate::engine::catalog::CatalogState;
-use crate::engine::health::{FLUSH, Failure, JobError, MERGE};
+use crate::engine::health::{COLLECT, FLUSH, Failure, JobError, MERGE};
 use crate::error::Result;
+use std::time::Duration;
 
 impl Background {
     /// Forgets failures of jobs that are no longer due.
@@ -39,7 +40,16 @@ impl Background {
 
     /// The failures of jobs, for a person.
     pub(crate) fn job_errors(&self) -> Vec<JobError> {
-        self.job_failures().iter().map(JobError::of).collect()
+        let mut failures = self.job_failures();
+        let stays = self.why_garbage_stays().map(|error| Failure {
+            job: COLLECT,
+            partition: None,
+            error,
+            failures: 1,
+            retry_at: Duration::MAX,
+        });
+        failures.extend(stays);
+        failures.iter().map(JobError::of).collect()
     }
 
     /// Refuses to wait for all background work while some of it is failing.

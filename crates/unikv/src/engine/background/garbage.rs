@@ -85,8 +85,7 @@ impl Background {
         let version = Arc::clone(&self.read.view.load().version);
         let limit = self.space.space_limit();
         let space = self.space.space_of(&version, limit.horizon);
-        let victims = gc::victims(&version, &space, limit, Pressure::Riding);
-        let next = gc::partition_of(&version, &space, limit, &victims, |_| true);
+        let (victims, next) = self.all_garbage(&version, Pressure::Riding);
         let places = victims.iter().enumerate();
         let places = places.map(|(place, file)| (file.meta().number, place));
         GarbageStats {
@@ -102,17 +101,19 @@ impl Background {
         }
     }
 
-    /// Refuses to wait for garbage collection while it fails, or while the disk is full and there
-    /// is no room for any.
+    /// Refuses to wait for garbage collection while it fails, or while there is room for none, or
+    /// nothing left of it can be read.
     pub(crate) fn check_collecting(&self) -> Result<()> {
         self.check_jobs()?;
         let version = Arc::clone(&self.read.view.load().version);
-        let (limit, victims) = (self.space.space_limit(), self.victims_alone(&version));
-        let space = self.space.space_of(&version, limit.horizon);
-        match gc::partition_of(&version, &space, limit, &victims, |_| true) {
-            Some(_) => Ok(()),
-            None => self.space.check_space(),
+        let is_done = || self.all_garbage(&version, Pressure::Riding).1.is_none();
+        if self.first_collection(&version, &|_| true).is_some() || is_done() {
+            return Ok(());
         }
+        Err(match self.space.why_left_alone() {
+            Some(error) => error,
+            None => self.space.no_room(),
+        })
     }
 }
 

@@ -5,7 +5,6 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
 use crate::engine::background::idle::{IDLE, IDLE_FOR_SCANS};
 use crate::error::Result;
-use crate::jobs::compact::gc;
 use crate::jobs::space::garbage::Pressure;
 use std::time::Duration;
 
@@ -39,7 +38,7 @@ impl Background {
         self.await_background()?;
         // What the last readers and jobs have released takes no space when this returns.
         self.core.store.remove_obsolete();
-        Ok(())
+        self.why_garbage_stays().map_or(Ok(()), Err)
     }
 
     /// Collects garbage as a merge would that passes by, and waits for that. While the disk is
@@ -50,10 +49,7 @@ impl Background {
         self.core.work.notify();
         let done = || {
             let version = &self.catalog.lock().version;
-            let limit = self.space.space_limit();
-            let space = self.space.space_of(version, limit.horizon);
-            let victims = gc::victims(version, &space, limit, Pressure::Riding);
-            gc::partition_of(version, &space, limit, &victims, |_| true).is_none()
+            self.all_garbage(version, Pressure::Riding).1.is_none()
         };
         self.core.wait_while(done, || self.check_collecting())
     }

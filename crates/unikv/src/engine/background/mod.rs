@@ -202,6 +202,7 @@ impl Background {
             inline_value_bytes: self.core.options.inline_value_bytes as usize,
             copied_file_bytes: self.core.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
             slice: None,
+            unreadable: self.space.unreadable(),
             compressions: self.read.compressions(),
             waiting: None,
             flush_dictionary: &self.flush_dictionary,

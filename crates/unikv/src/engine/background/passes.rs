@@ -19,6 +19,8 @@ const GIVES_WAY: u32 = 3;
 pub(crate) struct Passes {
     /// Where one has failed: that partition is left as it is until the database is reopened.
     failed: Mutex<HashSet<PartitionId>>,
+    /// Where merges with victims have failed since the last pass that succeeded.
+    failed_with_victims: Mutex<HashSet<PartitionId>>,
     /// Until when slices that nobody pays for give way to look-ups.
     rest_ends: Mutex<Duration>,
 }
@@ -30,6 +32,20 @@ impl Passes {
 
     pub(crate) fn has_failed(&self, partition: PartitionId) -> bool {
         self.failed.lock().contains(&partition)
+    }
+
+    /// A merge that took victims along has failed: the next one goes without.
+    pub(crate) fn failed_with_victims(&self, partition: PartitionId) {
+        self.failed_with_victims.lock().insert(partition);
+    }
+
+    pub(crate) fn have_failed_with_victims(&self, partition: PartitionId) -> bool {
+        self.failed_with_victims.lock().contains(&partition)
+    }
+
+    /// A pass in the partition is committed.
+    pub(crate) fn merged(&self, partition: PartitionId) {
+        self.failed_with_victims.lock().remove(&partition);
     }
 
     /// A slice has ended at `now` and took so long, while look-ups read files so often: each

@@ -217,9 +217,12 @@ impl Health {
     }
 
     /// Lets what failed because the disk was full be tried again at once, now that there is room;
-    /// returns what that was.
+    /// returns what that was. Not so collections: nobody waits for them, and what has filled the
+    /// disk once may do so again.
     pub(crate) fn forget_full_disk(&self) -> Vec<Failure> {
-        let is_full = |failure: &Failure| failure.error.kind() == ErrorKind::DiskFull;
+        let is_full = |failure: &Failure| {
+            failure.error.kind() == ErrorKind::DiskFull && failure.job != COLLECT
+        };
         self.change_failures(|failures| {
             let forgotten = failures.values().filter(|f| is_full(f)).cloned().collect();
             failures.retain(|_, failure| !is_full(failure));
@@ -327,11 +330,11 @@ mod tests {
         let health = Health::default();
         let full = std::io::ErrorKind::StorageFull.into();
         let full = Error::io("write", std::path::Path::new("f"), full);
-        health.job_failed(MERGE, Some(PartitionId(1)), full, Duration::ZERO);
-        health.job_failed(COLLECT, Some(PartitionId(1)), failing(), Duration::ZERO);
+        health.job_failed(MERGE, Some(PartitionId(1)), full.clone(), Duration::ZERO);
+        health.job_failed("split", Some(PartitionId(1)), failing(), Duration::ZERO);
+        health.job_failed(COLLECT, Some(PartitionId(1)), full, Duration::ZERO);
         health.forget_full_disk();
-        let left = health.failures();
-        assert_eq!(left.len(), 1);
-        assert_eq!(left[0].job, COLLECT);
+        let left: Vec<_> = health.failures().iter().map(|f| f.job).collect();
+        assert_eq!(left, [COLLECT, "split"]);
     }
 }

@@ -1,11 +1,12 @@
 //! The state of [`super::tombstone_debt`]: what the rules go by.
 
+use crate::base::keys::FileNumber;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::jobs::space::Space;
 use crate::partition::Horizon;
 use crate::version::Version;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Weak;
 
 /// What the rules go by.
@@ -69,6 +70,7 @@ impl Freed {
 pub(super) struct KnownSpace {
     pub(super) version: Weak<Version>,
     pub(super) horizon: Horizon,
+    pub(super) unreadable: BTreeSet<FileNumber>,
     pub(super) space: Space,
 }
 

@@ -75,15 +75,18 @@ impl DiskSpace {
 
     /// Refuses what would grow the database while the disk is full. Nothing has been written.
     pub(crate) fn check_space(&self) -> Result<()> {
-        if !self.full.is_full() {
-            return Ok(());
+        if self.full.is_full() {
+            Err(self.no_room())
+        } else {
+            Ok(())
         }
+    }
+
+    /// The error of what does not fit.
+    pub(crate) fn no_room(&self) -> Error {
         let cause = self.full.cause.lock().clone();
-        Err(self.full.error(
-            &self.core.store,
-            free_bytes(&self.core.store),
-            cause.as_ref(),
-        ))
+        let (store, free) = (&self.core.store, free_bytes(&self.core.store));
+        self.full.error(store, free, cause.as_ref())
     }
 
     /// Bytes that a job may write while the disk is full; `None`: it is not.

@@ -1,14 +1,19 @@
 //! Space on disk: what deleted and superseded records keep of it, and what happens when it is used
 //! up.
 
+use crate::base::keys::FileNumber;
 use crate::engine::core::Core;
 use crate::engine::space::debt::TombstoneDebt;
 use crate::engine::space::full::{DiskFull, free_bytes};
+use crate::engine::space::unreadable::Unreadable;
+use crate::error::Error;
+use crate::jobs::compact::left_alone::LeftAlone;
 use crate::jobs::flush::placing::GenerationLimits;
 use crate::jobs::partitioning::split::PartitionLimits;
 use crate::jobs::space::SpaceLimit;
 use crate::partition::Horizon;
 use crate::version::Version;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +21,7 @@ pub(crate) mod debt;
 pub(crate) mod disk_full;
 pub(crate) mod full;
 pub(crate) mod tombstone_debt;
+pub(crate) mod unreadable;
 
 /// A part of what the space promise allows beside what is visible. The rest of that is for large
 /// values of the memtable, for the ballast, and for manifests.
@@ -30,6 +36,7 @@ pub(crate) struct DiskSpace {
     core: Arc<Core>,
     pub(crate) full: DiskFull,
     pub(crate) debt: TombstoneDebt,
+    unreadable: Unreadable,
 }
 
 impl DiskSpace {
@@ -38,6 +45,7 @@ impl DiskSpace {
             core: Arc::clone(core),
             full,
             debt: TombstoneDebt::default(),
+            unreadable: Unreadable::default(),
         })
     }
 
@@ -93,6 +101,29 @@ impl DiskSpace {
             self.core.options.memory_budget,
         )
         .sharing(most)
+    }
+
+    /// Notes that a pass has failed at a file of the version.
+    pub(crate) fn note_unreadable(&self, file: FileNumber, error: &Error, version: &Version) {
+        self.unreadable.note(file, error, |file| {
+            let mut key_tables = version.key_tables();
+            version.record_file(file).is_some() || key_tables.any(|t| t.meta().number == file)
+        });
+    }
+
+    /// The files that count as unreadable.
+    pub(crate) fn unreadable(&self) -> BTreeSet<FileNumber> {
+        self.unreadable.files()
+    }
+
+    /// What passes over the key tables leave as it is.
+    pub(crate) fn left_alone(&self, version: &Version) -> LeftAlone {
+        LeftAlone::of(version, &self.unreadable.files())
+    }
+
+    /// Why they leave anything.
+    pub(crate) fn why_left_alone(&self) -> Option<Error> {
+        self.unreadable.error()
     }
 
     pub(crate) fn free_bytes(&self) -> u64 {

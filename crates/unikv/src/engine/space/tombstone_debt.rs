@@ -13,6 +13,8 @@ use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::space::debt::{Freed, KnownSpace};
 use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
+use crate::jobs::compact::gc;
+use crate::jobs::compact::left_alone::LeftAlone;
 use crate::jobs::space::Space;
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::tombstones::MANY;
@@ -25,17 +27,25 @@ impl DiskSpace {
     /// The space of a version. Summed up once a version, and once in a while where it has something
     /// that expires: it is asked for at every seal and by every job, and the sum is over all files.
     pub(crate) fn space_of(&self, version: &Arc<Version>, horizon: Horizon) -> Space {
+        let unreadable = self.unreadable.files();
         let mut known = self.debt.known.lock();
         let is_same = |known: &&KnownSpace| {
-            known.horizon == horizon && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
+            known.horizon == horizon
+                && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
+                && known.unreadable == unreadable
         };
         if let Some(known) = known.as_ref().filter(is_same) {
             return known.space;
         }
-        let space = Space::of(version, horizon, self.core.options.max_space_amp);
+        let left_alone = LeftAlone::of(version, &unreadable);
+        let space = Space {
+            stuck_bytes: gc::stuck_bytes(version, horizon, &left_alone),
+            ..Space::of(version, horizon, self.core.options.max_space_amp)
+        };
         *known = Some(KnownSpace {
             version: Arc::downgrade(version),
             horizon,
+            unreadable,
             space,
         });
         space

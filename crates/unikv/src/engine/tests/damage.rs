@@ -5,7 +5,9 @@ use super::common::{key, rewrite_manifest, version};
 use super::*;
 use crate::Bytes;
 use crate::inspect::{Part, inspect_in};
+use crate::vfs::Runtime;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The parts of a file, by what they are.
 fn parts(machine: &Machine, path: &Path) -> Vec<Part> {
@@ -210,4 +212,126 @@ fn a_manifest_that_drops_the_file_of_a_table_is_refused_and_nothing_is_removed()
     assert_eq!(error.file(), Some(manifest.path()));
     assert!(error.to_string().contains("is a table and gone"), "{error}");
     assert_eq!(machine.disk.file_names(), before);
+}
+
+/// A record that no pass can move keeps its file, and no other garbage: neither do collections try
+/// it again and again, nor do others make up for it.
+#[test]
+fn a_damaged_record_keeps_the_garbage_of_its_own_file_and_no_other() {
+    const KEYS: u32 = 1000;
+    let options = small()
+        .inline_value_bytes(0)
+        .partition_bytes(1 << 40)
+        .max_space_amp(1.2);
+    let machine = Machine::new(9);
+    let (db, runtime) = machine.open(options);
+    let mut model = Model::new();
+    put_all(&db, &mut model, 0..KEYS, 300);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let damaged = files(&machine, "rec").swap_remove(0);
+    let parts = parts(&machine, &damaged);
+    let record = parts.iter().find(|part| part.what == "record").unwrap();
+    assert!(machine.disk.flip_bit(&damaged, (record.offset + 200) * 8));
+    let damaged_len = machine.disk.read_file(&damaged).unwrap().len() as u64;
+    let lost: Vec<u32> = (0..KEYS).filter(|n| db.get(key(*n)).is_err()).collect();
+    assert_eq!(lost.len(), 1);
+
+    let mut rng = SmallRng::seed_from_u64(9);
+    for _ in 0..50 {
+        let chosen: Vec<u32> = (0..KEYS).filter(|n| *n != lost[0]).collect();
+        let chosen = chosen.into_iter().filter(|_| rng.random_range(0..8) == 0);
+        put_all(&db, &mut model, chosen, 300);
+        runtime.delay(Duration::from_secs(2));
+        runtime.run_until_idle();
+    }
+    for _ in 0..90 {
+        runtime.delay(Duration::from_secs(1));
+        runtime.run_until_idle();
+    }
+    let garbage = db.garbage();
+    assert!(
+        garbage.dead_bytes <= garbage.allowed_bytes + damaged_len,
+        "{} dead, {} allowed, {damaged_len} damaged: {:#?}",
+        garbage.dead_bytes,
+        garbage.allowed_bytes,
+        db.stats()
+    );
+    let lost = key(lost[0]);
+    assert_eq!(db.get(&lost).unwrap_err().kind(), ErrorKind::Corruption);
+    for (key, value) in model.iter().filter(|(key, _)| **key != lost) {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
+    }
+    // What is written again needs its record no more.
+    db.put(&lost, [1; 300]).unwrap();
+    model.insert(lost, vec![1; 300]);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    db.collect_garbage().unwrap();
+    assert!(machine.disk.read_file(&damaged).is_none());
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}
+
+/// A key table that is damaged, and of which much has expired, stays; what is garbage in other
+/// keyspaces does not.
+#[test]
+fn a_damaged_key_table_that_has_expired_keeps_no_garbage_of_other_keyspaces() {
+    let options = || {
+        small()
+            .memtable_bytes(64 << 10)
+            .unsorted_bytes(512 << 10)
+            .max_space_amp(1.3)
+    };
+    let machine = Machine::new(10);
+    let (db, _) = machine.open(options());
+    let expiring = db.keyspace("expiring", Default::default()).unwrap();
+    let ttl = crate::WriteOptions::default().ttl(Duration::from_secs(60));
+    for n in 0..600 {
+        match n % 3 {
+            0 => expiring.put(key(n), [1; 60]).unwrap(),
+            _ => expiring.put_with(key(n), [1; 60], ttl).unwrap(),
+        }
+    }
+    db.compact().unwrap();
+    db.close().unwrap();
+    let damaged = files(&machine, "key").swap_remove(1);
+    let parts = parts(&machine, &damaged);
+    let block = parts.iter().find(|part| part.what == "block").unwrap();
+    assert!(machine.disk.flip_bit(&damaged, (block.offset + 100) * 8));
+    let (db, runtime) = machine.open(options());
+    let let_pass = |seconds| {
+        for _ in 0..seconds {
+            runtime.delay(Duration::from_secs(1));
+            runtime.run_until_idle();
+        }
+    };
+    let_pass(120);
+    let cold = db.keyspace("cold", Default::default()).unwrap();
+    for (round, step) in [(1, 1), (2, 2)] {
+        for n in (0..600).step_by(step) {
+            cold.put(key(n), [round; 300]).unwrap();
+        }
+    }
+    let _refused = db.compact();
+    let dead = |garbage: &crate::GarbageStats| -> u64 {
+        garbage.files.iter().map(|file| file.dead_bytes()).sum()
+    };
+    let_pass(600);
+    let after = db.garbage();
+    assert!(
+        dead(&after) < after.alone_from_bytes,
+        "{} dead: {after:#?} {:#?}",
+        dead(&after),
+        db.stats().job_errors
+    );
+    assert!(machine.disk.read_file(&damaged).is_some());
+    let expiring = db.find_keyspace("expiring").unwrap();
+    assert!(expiring.get(key(3)).unwrap().is_some());
+    for n in 0..600 {
+        let round = if n % 2 == 0 { 2 } else { 1 };
+        let value = cold.get(key(n)).unwrap();
+        assert_eq!(value.as_deref(), Some(&[round; 300][..]));
+    }
 }

@@ -12,11 +12,14 @@
 //! else.
 //!
 //! Tables of an UnsortedStore are no victims: their merge decides what is live in them. Nor are
-//! files of large values that such a table names: the pass would not find its pointers.
+//! files of large values that such a table names: the pass would not find its pointers. Nor is what
+//! an earlier pass could not read ([`super::left_alone`]).
 
 use crate::base::keys::{FileNumber, PartitionId};
+use crate::jobs::compact::left_alone::LeftAlone;
 use crate::jobs::space::garbage::{Pressure, record_bytes, section_worth_a_pass};
 use crate::jobs::space::{Space, SpaceLimit, obsolete_bytes};
+use crate::partition::Horizon;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
@@ -24,6 +27,9 @@ use std::sync::Arc;
 
 /// Victims of one pass: they share its read buffers.
 pub(crate) const MAX_VICTIMS: usize = 128;
+/// The live records of all victims may take this part of what is free on the disk: beside them the
+/// passes write key tables, and writers go on.
+pub(crate) const FREE_PART: u64 = 4;
 
 /// The record files that are no tables of an UnsortedStore.
 pub(crate) fn value_logs(version: &Version) -> impl Iterator<Item = &Arc<RecordFile>> {
@@ -32,20 +38,43 @@ pub(crate) fn value_logs(version: &Version) -> impl Iterator<Item = &Arc<RecordF
     files.filter(move |file| !tables.contains(&file.meta().number))
 }
 
+/// What passes can do.
+pub(crate) struct Means<'a> {
+    /// What can be written to the disk. Asked only if there is something to reclaim.
+    pub(crate) free_bytes: &'a dyn Fn() -> u64,
+    pub(crate) left_alone: &'a LeftAlone,
+    /// Whether a pass could begin in this partition now.
+    pub(crate) can_run: &'a dyn Fn(PartitionId) -> bool,
+}
+
 /// The value logs to be reclaimed under `pressure`, best first; none while space is in bounds.
 pub(crate) fn victims(
     version: &Version,
     space: &Space,
     limit: SpaceLimit,
     pressure: Pressure,
+    means: &Means<'_>,
 ) -> Vec<Arc<RecordFile>> {
-    let excess = space.excess(limit, pressure);
-    // Older versions come first: only the pass that drops them shows what is dead in value logs.
-    if excess == 0 || (space.older_bytes > 0 && pressure == Pressure::Alone) {
+    let mut excess = space.excess(limit, pressure);
+    if space.older_bytes > 0 && pressure == Pressure::Alone {
+        // Older versions come first: only the pass that drops them shows what is dead in value
+        // logs. What no pass can drop now is not waited for.
+        let partitions = version
+            .partitions()
+            .iter()
+            .filter(|p| (means.can_run)(p.id));
+        let obsolete = partitions.map(|p| obsolete_in(p, limit, means.left_alone));
+        excess = excess.saturating_sub(obsolete.sum());
+    }
+    if excess == 0 {
         return Vec::new();
     }
     let pass_bytes = space.pass_bytes(limit);
-    let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = candidates(version).collect();
+    // Not even the best of them may fill the disk: nothing is freed before all of it is copied.
+    let most_bytes = (means.free_bytes)() / FREE_PART;
+    let candidates = candidates(version);
+    let candidates = candidates.filter(|(.., file)| !means.left_alone.contains(file.meta().number));
+    let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = candidates.collect();
     // Most dead bytes per live byte first, compared without division.
     files.sort_unstable_by(|a, b| {
         let ratio = |x: u64, y: u64| u128::from(x) * u128::from(y + 1);
@@ -57,7 +86,8 @@ pub(crate) fn victims(
         if dead == 0 || reclaimed >= excess || chosen.len() >= MAX_VICTIMS {
             break;
         }
-        if copied + live > pass_bytes && !chosen.is_empty() {
+        let fits = copied + live <= pass_bytes || chosen.is_empty();
+        if !fits || copied + live > most_bytes {
             continue;
         }
         reclaimed += dead;
@@ -79,6 +109,18 @@ pub(crate) fn candidates(version: &Version) -> impl Iterator<Item = (u64, u64, &
     })
 }
 
+/// Bytes of garbage that stay with what passes leave alone.
+pub(crate) fn stuck_bytes(version: &Version, horizon: Horizon, left_alone: &LeftAlone) -> u64 {
+    if left_alone.is_empty() {
+        return 0;
+    }
+    let logs = candidates(version).filter(|(.., file)| left_alone.contains(file.meta().number));
+    let tables = version.key_tables().map(|table| table.meta());
+    let tables = tables.filter(|table| left_alone.contains(table.number));
+    let obsolete = tables.map(|table| obsolete_bytes(table, horizon));
+    logs.map(|(dead, ..)| dead).chain(obsolete).sum()
+}
+
 /// The record files in which tables of UnsortedStores have large values.
 pub(crate) fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
     let tables = version.tables();
@@ -89,36 +131,41 @@ pub(crate) fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
     refs.map(|refs| refs.file).collect()
 }
 
-/// The partition, among those that are free, in which most of the victims' live records are;
-/// without victims and with space out of bounds, the one whose key tables keep most obsolete
-/// versions.
+/// Bytes of obsolete versions that a pass in the partition drops.
+fn obsolete_in(partition: &Partition, limit: SpaceLimit, left_alone: &LeftAlone) -> u64 {
+    let tables = partition.key_tables.iter().map(|table| table.meta());
+    let tables = tables.filter(|table| !left_alone.contains(table.number));
+    tables.map(|t| obsolete_bytes(t, limit.horizon)).sum()
+}
+
+/// The partition, among those that can run, in which most of the victims' live records are; without
+/// any of them and with space out of bounds, the one whose key tables keep most obsolete versions.
 pub(crate) fn partition_of<'a>(
     version: &'a Version,
     space: &Space,
     limit: SpaceLimit,
     victims: &[Arc<RecordFile>],
-    is_free: impl Fn(PartitionId) -> bool,
+    means: &Means<'_>,
 ) -> Option<&'a Arc<Partition>> {
     let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
-    let obsolete = numbers.is_empty() && space.excess(limit, Pressure::Alone) > 0;
+    let is_obsolete_due = space.excess(limit, Pressure::Alone) > 0;
     let bytes_in = |partition: &Partition| {
-        let tables = partition.key_tables.iter().map(|t| t.meta());
-        let refs = tables.clone().flat_map(|t| &t.refs);
+        let tables = partition.key_tables.iter().map(|table| table.meta());
+        let refs = tables.flat_map(|table| &table.refs);
         let refs = refs.filter(|refs| numbers.contains(&refs.file));
-        let bytes = |t| {
-            if obsolete {
-                obsolete_bytes(t, limit.horizon)
-            } else {
-                0
-            }
+        let obsolete = if is_obsolete_due {
+            obsolete_in(partition, limit, means.left_alone)
+        } else {
+            0
         };
-        refs.map(|refs| refs.bytes).sum::<u64>() + tables.map(bytes).sum::<u64>()
+        (refs.map(|refs| refs.bytes).sum::<u64>(), obsolete)
     };
-    let free = version.partitions().iter().filter(|p| is_free(p.id));
-    let found = free
+    let partitions = version.partitions().iter();
+    let can_run = partitions.filter(|p| (means.can_run)(p.id));
+    let found = can_run
         .map(|p| (bytes_in(p), p))
         .max_by_key(|(bytes, _)| *bytes);
     found
-        .filter(|(bytes, _)| *bytes > 0)
+        .filter(|(bytes, _)| *bytes > (0, 0))
         .map(|(_, partition)| partition)
 }

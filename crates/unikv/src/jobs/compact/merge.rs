@@ -124,10 +124,13 @@ impl Merger<'_> {
             return Ok(());
         }
         let is_due = || self.output.has_to_move(meta) || is_obsolete(meta, horizon);
-        let touched = touched || !self.output.has_ended() && is_due();
+        let is_unreadable = self.context.unreadable.contains(&meta.number);
+        let touched = touched || !self.output.has_ended() && !is_unreadable && is_due();
         // What a slice leaves undersized, the next merge mends; else it might write all tables
         // after it again.
-        let may_end = self.output.has_ended() || !self.output.would_leave_an_undersized_table();
+        let may_end = is_unreadable
+            || self.output.has_ended()
+            || !self.output.would_leave_an_undersized_table();
         if !touched && may_end {
             return self.output.keep_table(meta);
         }

@@ -6,6 +6,7 @@ mod copy_dictionary;
 pub(crate) mod gc;
 pub(crate) mod half_merged;
 pub(crate) mod key_tables;
+pub(crate) mod left_alone;
 pub(crate) mod merge;
 mod merge_output;
 pub(crate) mod parts;

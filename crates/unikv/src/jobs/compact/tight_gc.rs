@@ -7,7 +7,8 @@
 //! hardly any garbage is left alone: each pass leaves less garbage than it found, so this comes to
 //! an end.
 
-use super::gc::{self, MAX_VICTIMS};
+use super::gc::{self, FREE_PART, MAX_VICTIMS};
+use crate::jobs::compact::left_alone::LeftAlone;
 use crate::jobs::space::garbage::record_bytes;
 use crate::record::RecordFile;
 use crate::version::Version;
@@ -17,8 +18,14 @@ use std::sync::Arc;
 const LEAST_GARBAGE: u64 = 8;
 
 /// The value logs to be reclaimed when `free_bytes` can be written, those with least need first.
-pub(crate) fn victims(version: &Version, free_bytes: u64) -> Vec<Arc<RecordFile>> {
-    let candidates = gc::candidates(version).filter_map(|(_, live, file)| {
+pub(crate) fn victims(
+    version: &Version,
+    free_bytes: u64,
+    left_alone: &LeftAlone,
+) -> Vec<Arc<RecordFile>> {
+    let candidates = gc::candidates(version);
+    let candidates = candidates.filter(|(.., file)| !left_alone.contains(file.meta().number));
+    let candidates = candidates.filter_map(|(_, live, file)| {
         let bytes = record_bytes(file);
         let dead = bytes.saturating_sub(live);
         (live > 0 && dead >= bytes / LEAST_GARBAGE && dead > 0).then_some((live, file))
@@ -28,7 +35,7 @@ pub(crate) fn victims(version: &Version, free_bytes: u64) -> Vec<Arc<RecordFile>
     let mut need = 0;
     let fits = |(live, _): &(u64, &Arc<RecordFile>)| {
         need += live;
-        need <= free_bytes / 4
+        need <= free_bytes / FREE_PART
     };
     let chosen = candidates.into_iter().take(MAX_VICTIMS).take_while(fits);
     chosen.map(|(_, file)| Arc::clone(file)).collect()

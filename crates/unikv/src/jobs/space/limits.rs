@@ -98,7 +98,7 @@ impl Space {
     /// everything lives.
     pub(crate) fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
         let begin = self.begins_at(limit, pressure);
-        let dead = self.dead_bytes();
+        let dead = self.reclaimable_bytes();
         if dead <= begin.max(limit.floor_bytes) || seeded!(GcNever) {
             0
         } else {
@@ -130,7 +130,7 @@ impl Space {
         let beside = limit.job_bytes.saturating_add(limit.floor_bytes);
         let most = beside.saturating_add(self.allowed_garbage(limit)) as f64;
         let hidden = (self.hidden_bytes + hidden).min(self.user_bytes) as f64 * amp;
-        let garbage = (self.dead_bytes() + self.unsorted_bytes) as f64 + hidden;
+        let garbage = (self.reclaimable_bytes() + self.unsorted_bytes) as f64 + hidden;
         let stays = self.stays(limit);
         let room = (most - of_a_pass - stays).max(limit.floor_bytes as f64);
         ((garbage - stays) / room.max(1.0)).max(0.0)
@@ -145,7 +145,7 @@ impl Space {
         let most_dead = begin
             .max(limit.floor_bytes)
             .max(self.half_merged_bytes.min(most_hidden));
-        let dead = self.dead_bytes().min(most_dead);
+        let dead = self.reclaimable_bytes().min(most_dead);
         let open = self.open_bytes.min(self.most_open_bytes(limit));
         (dead + open) as f64 + hidden.min(most_hidden as f64)
     }
@@ -307,6 +307,7 @@ mod tests {
                 user_bytes: up_to(live_bytes),
                 frame_bytes: up_to(live_bytes / 2),
                 half_merged_bytes: up_to(log_bytes - live_bytes),
+                stuck_bytes: up_to(log_bytes - live_bytes),
                 hidden_bytes: up_to(live_bytes / 8),
                 unsorted_bytes: up_to(64 << 20),
                 open_bytes: up_to(64 << 20),

@@ -49,6 +49,8 @@ pub(crate) struct Space {
     pub(crate) frame_bytes: u64,
     /// Of dead records, those in tables that only some of their partitions have merged.
     pub(crate) half_merged_bytes: u64,
+    /// Of the garbage, what stays with files that passes leave alone.
+    pub(crate) stuck_bytes: u64,
     /// What unmerged records may hide there beyond their own bytes.
     pub(crate) hidden_bytes: u64,
     /// Records in key tables that are much longer than the others.
@@ -136,6 +138,11 @@ impl Space {
     pub(crate) fn dead_bytes(&self) -> u64 {
         let dead = self.log_bytes.saturating_sub(self.live_bytes);
         dead + self.dead_section_bytes + self.older_bytes
+    }
+
+    /// Bytes of garbage that passes may reclaim, now or later.
+    pub(crate) fn reclaimable_bytes(&self) -> u64 {
+        self.dead_bytes().saturating_sub(self.stuck_bytes)
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::base::keys::PartitionId;
-use crate::engine::health::COLLECT;
+
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::error::Error;
 use crate::vfs::Runtime as _;
@@ -8,7 +8,6 @@ use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::{Db, ErrorKind, Options};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 fn put_range(db: &Db, model: &mut Model, prefix: &str, keys: std::ops::Range<u32>, len: usize) {
     for n in keys {

@@ -224,12 +224,16 @@ impl Background {
             .flat_map(|p| &p.key_tables)
             .flat_map(|table| &table.meta().refs);
         let damaged: HashSet<FileNumber> = refs.map(|refs| refs.file).collect();
+        let left_alone = self.space.left_alone(version);
         // What somebody still reads stays on disk, though the version knows it no more.
         let (_, pinned) = self.core.store.pinned();
         let choose = |most: u64| {
             let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
             let mut files = cluster::choose(version, room.min(free), most_runs);
-            files.retain(|file| !damaged.contains(&file.meta().number));
+            files.retain(|file| {
+                let number = file.meta().number;
+                !damaged.contains(&number) && !left_alone.contains(number)
+            });
             files
         };
         // They stay until the last of their values has moved, and no collection is to begin for

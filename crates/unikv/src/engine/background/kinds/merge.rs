@@ -4,6 +4,7 @@
 //! ([`crate::engine::background::lease`]). Only flushes run beside it, and they touch newer
 //! generations only.
 
+use crate::base::file_names::{self, FileName};
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -11,12 +12,10 @@ use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::compact::merge;
 use crate::jobs::compact::parts::{MergeInputs, Merged, Purpose};
-use crate::jobs::compact::{gc, merge};
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
-use crate::jobs::space::garbage::Pressure;
-use crate::jobs::space::{Space, SpaceLimit};
 use crate::jobs::{JobContext, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::version::edit::VersionEdit;
@@ -68,10 +67,8 @@ impl Background {
         let limits = self.space.generation_limits(version);
         let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
         let partition = ready.max_by_key(|p| urgency(p))?;
-        let limit = self.space.space_limit();
-        let space = self.space.space_of(version, limit.horizon);
         Some(MergePlan {
-            inputs: self.inputs_of_merge(ask.catalog, partition, &space, limit),
+            inputs: self.inputs_of_merge(ask.catalog, partition),
             partition: Arc::clone(partition),
         })
     }
@@ -137,23 +134,17 @@ impl Background {
     }
 
     /// The oldest frozen generations of `partition`, and what their merge takes along.
-    fn inputs_of_merge(
-        &self,
-        catalog: &CatalogState,
-        partition: &Partition,
-        space: &Space,
-        limit: SpaceLimit,
-    ) -> MergeInputs {
-        let version = &catalog.version;
+    fn inputs_of_merge(&self, catalog: &CatalogState, partition: &Partition) -> MergeInputs {
         let generations = self.oldest_frozen(catalog, partition);
         let mut inputs = MergeInputs::merge(generations);
-        // What has failed may have done so because of what rode along.
+        // What has failed may have done so because of what rode along, and is forgotten when a full
+        // disk has room again.
         let failed = self.core.health.failure(MERGE, Some(partition.id));
-        if failed.is_some() {
+        if failed.is_some() || self.passes.have_failed_with_victims(partition.id) {
             return inputs;
         }
         if !self.space.full.is_full() {
-            inputs.victims = gc::victims(version, space, limit, Pressure::Riding);
+            inputs.victims = self.riding_victims(&catalog.version);
         }
         inputs
     }
@@ -219,6 +210,13 @@ impl Background {
                 context.key_table_reach_bytes = context.key_table_reach_bytes.min(most_bytes);
             }
             let merged = merge::merge(&context, partition, inputs);
+            if let Err(error) = &merged {
+                self.note_unreadable(plan, error);
+            }
+            let rode = inputs.purpose == Purpose::Merge && !inputs.victims.is_empty();
+            if rode && merged.is_err() {
+                self.passes.failed_with_victims(partition.id);
+            }
             match self.core.or_clean_up(&context, merged) {
                 Ok(merged) => {
                     begun.append(&mut context.begun.take());
@@ -239,6 +237,25 @@ impl Background {
         let synced = slip!(MergeUnsynced, Ok(()), context.sync_late());
         self.core.or_clean_up(&context, synced)?;
         self.commit_plans(&context, done, began)
+    }
+
+    /// Notes which file a pass could not read. Not the tables of its generations: those are no
+    /// victims, and their merge is due whatever becomes of it.
+    fn note_unreadable(&self, plan: &MergePlan, error: &Error) {
+        let name = error.file().and_then(Path::file_name);
+        let name = name.and_then(|name| file_names::parse(name.to_str()?));
+        let Some(file) = name.and_then(FileName::number) else {
+            return;
+        };
+        let victims = plan.inputs.victims.iter().map(|file| file.meta().number);
+        let key_tables = plan.partition.key_tables.iter();
+        if victims
+            .chain(key_tables.map(|table| table.meta().number))
+            .any(|n| n == file)
+        {
+            let version = Arc::clone(&self.read.view.load().version);
+            self.space.note_unreadable(file, error, &version);
+        }
     }
 
     fn commit_plans(
@@ -269,6 +286,7 @@ impl Background {
             .inspect_err(|_| self.catalog.quarantine(&mut catalog, context))?;
         drop(catalog);
         for partition in &partitions {
+            self.passes.merged(*partition);
             self.learn_outliers(*partition);
         }
         // The job reports the first one.

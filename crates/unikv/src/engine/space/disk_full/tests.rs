@@ -592,3 +592,63 @@ fn garbage_collection_on_request_does_not_wait_for_room() {
     db.close().unwrap();
     machine.check();
 }
+
+#[test]
+fn collections_that_do_not_fit_do_not_fill_the_disk_again_and_again() {
+    const KEYS: u32 = 2000;
+    let options = || small().unsorted_bytes(256 << 10).partition_bytes(1 << 40);
+    let machine = Machine::new(15);
+    let mut model = Model::new();
+    let (db, _) = machine.open(options().max_space_amp(100.0));
+    let mut put = |db: &Db, n: u32, fill: u8, len: usize| {
+        let (key, value) = (format!("key{n:05}").into_bytes(), vec![fill; len]);
+        db.put(&key, &value).unwrap();
+        model.insert(key, value);
+    };
+    (0..KEYS).for_each(|n| put(&db, n, 1, 1000));
+    // Each value log keeps some of its records.
+    let dead = |n: &u32| n.is_multiple_of(4);
+    (0..KEYS).filter(dead).for_each(|n| put(&db, n, 2, 200));
+    db.compact().unwrap();
+    db.close().unwrap();
+
+    // What a pass may copy beside the promise does not fit.
+    let full = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&full);
+    let listen = move |event: &Event| {
+        let is_full = matches!(event, Event::DiskFull { .. });
+        count.fetch_add(usize::from(is_full), Ordering::SeqCst);
+    };
+    machine.disk.set_free_space(Some(128 << 10));
+    let (db, runtime) = machine.open(options().max_space_amp(1.3).listener(listen));
+    let before = db.garbage();
+    assert!(before.dead_bytes > before.alone_from_bytes, "{before:?}");
+    // A pass takes longer than the state lasts.
+    let clock = Arc::clone(&runtime);
+    machine.disk.set_fault(Box::new(move |call| {
+        if call.op == Op::Create {
+            clock.delay(Duration::from_millis(300));
+        }
+        Fault::None
+    }));
+    let mut refused = 0;
+    for round in 0..300 {
+        let key = format!("key{:05}", round * 4 + 1);
+        match db.put(&key, [3; 100]) {
+            Ok(()) => drop(model.insert(key.into_bytes(), vec![3; 100])),
+            Err(_) => refused += 1,
+        }
+        let_pass(&runtime, 1);
+    }
+    let after = db.garbage();
+    let times = full.load(Ordering::SeqCst);
+    assert!(
+        times <= 2 && refused <= 4,
+        "{times} times, {refused} refused"
+    );
+    assert!(after.dead_bytes <= after.alone_from_bytes, "{after:?}");
+    machine.disk.set_free_space(None);
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
+}

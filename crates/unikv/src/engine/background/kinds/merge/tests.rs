@@ -9,7 +9,6 @@ use crate::engine::tests::common::{delete, key, put, version};
 use crate::engine::tests::{Machine, Model, common, small};
 use crate::jobs::compact::gc;
 use crate::jobs::flush::placing::MAX_GENERATIONS;
-use crate::jobs::space::garbage::Pressure;
 use crate::key_table::EntryValue;
 use crate::record::RecordFile;
 use crate::vfs::Access;
@@ -62,10 +61,8 @@ fn is_between_the_thresholds(db: &Db) -> bool {
 
 /// What garbage collection would reclaim first.
 fn victims(db: &Db) -> Vec<Arc<RecordFile>> {
-    let (engine, version) = (&db.0.engine, version(db));
-    let limit = engine.space.space_limit();
-    let space = engine.space.space_of(&version, limit.horizon);
-    gc::victims(&version, &space, limit, Pressure::Riding)
+    let background = &db.0.engine.background;
+    background.riding_victims(&version(db))
 }
 
 fn numbers(files: &[Arc<RecordFile>]) -> BTreeSet<FileNumber> {
