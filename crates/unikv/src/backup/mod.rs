@@ -104,8 +104,8 @@ impl Repository {
     }
 
     /// Has `notified` be called after each file that a backup, a verification or a restore is done
-    /// with, by the thread that does it. A backup is a use of the database, and closing waits for its
-    /// end: `notified` must neither close the database nor wait for a thread that does.
+    /// with, by the thread that does it. A backup is a use of the database, and closing waits for
+    /// its end: `notified` must neither close the database nor wait for a thread that does.
     #[must_use]
     pub fn on_progress(self, notified: impl Fn(Progress) + Send + Sync + 'static) -> Repository {
         Repository {
