@@ -81,6 +81,7 @@ impl<T: LogItem> ItemLog<T> {
 
     /// What `take` makes of the item at `place`, which has been asked for now, and of whether its
     /// bytes stand in a segment. Under the lock of a shard.
+    #[inline(always)]
     pub(crate) fn get<R>(&self, place: &Place, take: impl FnOnce(&T, bool) -> R) -> Option<R> {
         self.shard(place).read().get(place, take)
     }

@@ -77,6 +77,7 @@ impl<T: LogItem> Shard<T> {
     }
 
     /// See [`super::ItemLog::get`].
+    #[inline(always)]
     pub(super) fn get<R>(&self, place: &Place, take: impl FnOnce(&T, bool) -> R) -> Option<R> {
         let entry = self.entry(self.find(place)?)?;
         // Of two at the same time one may be forgotten.

@@ -218,6 +218,7 @@ impl WritePath {
 }
 
 /// Appends each batch as one record, all small ones in one write.
+#[inline]
 fn append_batches(
     wal: &mut WalWriter,
     group: &[Write<'_>],
@@ -242,6 +243,7 @@ fn append_batches(
 }
 
 /// Inserts the operations of a batch, the first with `first`; returns the number after the batch.
+#[inline]
 fn insert(memtable: &Memtable, batch: &Batch, first: SeqNo) -> Result<SeqNo> {
     let mut seq = first;
     for op in OpsIter::new(batch.ops_bytes()) {

@@ -263,6 +263,7 @@ impl ReadCache {
 
     /// What `take` makes of the verified frame of the record at `offset`. It holds up others who
     /// want to change something in the cache.
+    #[inline(always)]
     pub(crate) fn record<R>(
         &self,
         file: FileNumber,
@@ -332,6 +333,8 @@ impl ReadCache {
         }
     }
 
+    // Each caller has its own: apart, what was found would go through memory.
+    #[inline(always)]
     fn find<R>(&self, place: Place, take: impl FnOnce(&Item, bool) -> Option<R>) -> Option<R> {
         let found = self.items.get(&place, take);
         let counter = if found.is_some() {
