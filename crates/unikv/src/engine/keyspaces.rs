@@ -167,11 +167,7 @@ impl KeyspaceChanges {
         // No record has this number: moments before the change have smaller ones.
         commit.last_seq = seq;
         self.read.publish_unlogged_seq(seq);
-        self.write.begin_segment(&mut commit);
-        if let Some(low_water) = low_water {
-            commit.memtable.wal = low_water;
-            self.write.retire_below(low_water);
-        }
+        self.write.begin_segment(&mut commit, low_water);
         drop(commit);
         self.core.work.notify();
         Ok(result)

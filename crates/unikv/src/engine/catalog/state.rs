@@ -51,10 +51,8 @@ impl CatalogState {
         limits: GenerationLimits,
         is_failing: impl Fn(PartitionId) -> bool,
     ) -> Option<FlushBlock> {
-        let (mut bytes, mut index_bytes) = (0u64, 0u64);
+        let mut bytes = 0u64;
         let (mut any_frozen, mut any_merge_helps) = (false, false);
-        // After a split neighbours share their parent's indexes.
-        let mut neighbours: &[Generation] = &[];
         for partition in self.version.partitions() {
             if self.blocks_flushes(partition, limits) {
                 return Some(FlushBlock::Partition(partition.id));
@@ -65,16 +63,9 @@ impl CatalogState {
                 bytes = bytes.saturating_add(partition.flushed_bytes());
                 any_merge_helps |= is_frozen;
             }
-            for generation in &partition.generations {
-                let is_shared = |g: &Generation| Arc::ptr_eq(&g.index, &generation.index);
-                if !neighbours.iter().any(is_shared) {
-                    index_bytes += generation.index.memory_bytes() as u64;
-                }
-            }
-            neighbours = &partition.generations;
         }
         let too_many_bytes = any_merge_helps && bytes > limits.most_unsorted_bytes();
-        let too_much_memory = any_frozen && index_bytes > limits.most_index_bytes();
+        let too_much_memory = any_frozen && self.version.index_bytes() > limits.most_index_bytes();
         (too_many_bytes || too_much_memory).then_some(FlushBlock::SharedLimit)
     }
 

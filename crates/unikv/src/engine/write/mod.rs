@@ -162,8 +162,12 @@ impl WritePath {
 
     /// Lets later writes go to a new segment of the log, which says how many edits there were when
     /// it began: a manifest that has lost the one just committed is so found out, and no later
-    /// write shows without it.
-    pub(crate) fn begin_segment(&self, commit: &mut Commit) {
+    /// write shows without it. `low_water`: where that edit says that the log begins from now on
+    /// ([`WritePath::low_water_of_nothing`]).
+    pub(crate) fn begin_segment(&self, commit: &mut Commit, low_water: Option<FileNumber>) {
+        if let Some(low_water) = low_water {
+            commit.memtable.wal = low_water;
+        }
         let Some((wal, _)) = &commit.wal else {
             return;
         };
@@ -173,6 +177,9 @@ impl WritePath {
             Ok(begun) => commit.wal = Some(begun),
             // The edit stands; the next write finds the log poisoned and resumes.
             Err(error) => self.poison_wal(&error),
+        }
+        if let Some(low_water) = low_water {
+            self.retire_below(low_water);
         }
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct GenerationLimits {
 }
 
 /// The range tombstones of a generation may take this part of the memory budget, at this many bytes
-/// each; at least so many that a merge is worth it.
+/// each; no fewer than two memtables may have.
 const RANGES_PART: u64 = 64;
 const BYTES_PER_RANGE: u64 = 160;
 const LEAST_RANGES: u64 = 2 * MOST_RANGES as u64;

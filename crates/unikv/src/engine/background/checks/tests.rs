@@ -8,6 +8,7 @@ use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::{Db, ErrorKind, Options};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 fn put_range(db: &Db, model: &mut Model, prefix: &str, keys: std::ops::Range<u32>, len: usize) {
     for n in keys {
@@ -94,21 +95,23 @@ fn writers_wait_for_a_failing_merge_only_when_flushes_do() {
     machine.check();
 }
 
-#[test]
-fn a_partition_whose_merge_fails_does_not_hold_up_the_others() {
-    let machine = Machine::new(2);
+/// A merged database of several partitions, with keys of `a` in the first and of `z` in the last.
+fn some_partitions(seed: u64) -> (Machine, Db, Arc<SimRuntime>, Model) {
+    let machine = Machine::new(seed);
     let (db, runtime) = machine.open(options().partition_bytes(32 << 10));
     let mut model = Model::new();
     put_range(&db, &mut model, "a", 0..100, 200);
     put_range(&db, &mut model, "z", 0..100, 200);
     db.compact().unwrap();
     db.quiesce().unwrap();
-    assert!(
-        db.stats().partitions.len() > 1,
-        "{:?}",
-        db.stats().partitions
-    );
+    let partitions = db.stats().partitions;
+    assert!(partitions.len() > 1, "{partitions:?}");
+    (machine, db, runtime, model)
+}
 
+#[test]
+fn a_partition_whose_merge_fails_does_not_hold_up_the_others() {
+    let (machine, db, runtime, mut model) = some_partitions(2);
     let before = record_files(&machine.disk);
     put_range(&db, &mut model, "a", 0..10, 500);
     refuse_reads(
@@ -162,14 +165,7 @@ fn a_partition_whose_merge_fails_does_not_hold_up_the_others() {
 /// hold together, and no generation of the others is frozen, whose merge would make room.
 #[test]
 fn generations_whose_merge_fails_leave_the_others_their_room() {
-    let machine = Machine::new(5);
-    let (db, runtime) = machine.open(options().partition_bytes(32 << 10));
-    let mut model = Model::new();
-    put_range(&db, &mut model, "a", 0..100, 200);
-    put_range(&db, &mut model, "z", 0..100, 200);
-    db.compact().unwrap();
-    db.quiesce().unwrap();
-    assert!(db.stats().partitions.len() > 1);
+    let (machine, db, runtime, mut model) = some_partitions(5);
     let mut failing = BTreeSet::new();
     for _ in 0..3 {
         let before = record_files(&machine.disk);

@@ -10,8 +10,14 @@ use crate::engine::write::Commit;
 use crate::error::{Error, Result};
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::ingest::IngestPlan;
+use crate::version::Partition;
 use crate::version::edit::history::{ChangeKind, History, LoggedChange};
 use crate::version::edit::{TablePlace, VersionEdit};
+
+/// Whether a partition can take the generation of an ingest, and one for flushes after it.
+fn can_take(partition: &Partition) -> bool {
+    partition.generations.len() + 2 <= MAX_GENERATIONS
+}
 
 impl Background {
     /// Brings everything written into tables, while the commit lock keeps more from coming.
@@ -27,12 +33,10 @@ impl Background {
         self.core.wait_while(flushed, || self.write.check_flushes())
     }
 
-    /// Whether each partition that the ingest meets can take its generation, and one for flushes
-    /// after it.
+    /// Whether each partition that the ingest meets can take it, and flushes need not wait.
     pub(super) fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
         let mut partitions = plan.partitions(&catalog.version).iter();
-        partitions.all(|p| p.generations.len() + 2 <= MAX_GENERATIONS)
-            && !self.catalog.flush_is_blocked(catalog)
+        partitions.all(|p| can_take(p)) && !self.catalog.flush_is_blocked(catalog)
     }
 
     /// Refuses to wait for room while what would make it is failing: a flush, a merge for which
@@ -45,9 +49,8 @@ impl Background {
         let catalog = self.catalog.lock();
         let mut partitions = plan.partitions(&catalog.version).iter();
         let failed = partitions.find_map(|p| {
-            let lacks_room = p.generations.len() + 2 > MAX_GENERATIONS;
             let failure = || self.core.health.failure(MERGE, Some(p.id));
-            lacks_room.then(failure).flatten()
+            (!can_take(p)).then(failure).flatten()
         });
         failed.map_or(Ok(()), |failure| Err(failure.error))
     }
@@ -117,11 +120,7 @@ impl Background {
             // The view first: a reader that sees the number finds the tables.
             self.write.recent.not_in_memtables(seq);
             self.read.publish_unlogged_seq(seq);
-            self.write.begin_segment(commit);
-            if let Some(low_water) = low_water {
-                commit.memtable.wal = low_water;
-                self.write.retire_below(low_water);
-            }
+            self.write.begin_segment(commit, low_water);
         }
         committed
     }

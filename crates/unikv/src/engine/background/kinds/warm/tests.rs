@@ -49,18 +49,24 @@ fn hints() -> PathBuf {
     Path::new("/db").join(CACHE_HINTS)
 }
 
+/// Shows that what is asked for before the database is closed is warm when it is open again. The
+/// database, and how many reads it took while it was cold.
+fn opened_warm(machine: &Machine, model: &Model, options: impl Fn() -> Options) -> (Db, u64) {
+    let (db, _) = machine.open(options());
+    let cold = reads_of_gets(&db, model, 3);
+    assert!(cold > 400, "{cold}");
+    db.close().unwrap();
+    let (db, _) = machine.open(options());
+    db.quiesce().unwrap();
+    let warm = reads_of_gets(&db, model, 3);
+    assert!(warm < cold / 20, "{warm} of {cold}");
+    (db, cold)
+}
+
 #[test]
 fn what_was_hot_before_the_close_is_read_before_anybody_asks() {
     let (machine, model) = machine(1);
-    let (db, _) = machine.open(options());
-    let cold = reads_of_gets(&db, &model, 3);
-    assert!(cold > 400, "{cold}");
-    db.close().unwrap();
-
-    let (db, _) = machine.open(options());
-    db.quiesce().unwrap();
-    let warm = reads_of_gets(&db, &model, 3);
-    assert!(warm < cold / 20, "{warm} of {cold}");
+    let (db, cold) = opened_warm(&machine, &model, options);
     db.close().unwrap();
     machine.disk.remove(&hints()).unwrap();
 
@@ -73,16 +79,8 @@ fn what_was_hot_before_the_close_is_read_before_anybody_asks() {
 fn records_that_are_compressed_are_warmed_as_well() {
     let options = || options().compression(Compression::Lz4);
     let (machine, model) = machine_with(7, options());
-    let (db, _) = machine.open(options());
+    let (db, _) = opened_warm(&machine, &model, options);
     assert!(db.stats().compression_ratio() > 1.5);
-    let cold = reads_of_gets(&db, &model, 3);
-    assert!(cold > 400, "{cold}");
-    db.close().unwrap();
-
-    let (db, _) = machine.open(options());
-    db.quiesce().unwrap();
-    let warm = reads_of_gets(&db, &model, 3);
-    assert!(warm < cold / 20, "{warm} of {cold}");
 }
 
 #[test]
