@@ -1,11 +1,11 @@
 //! Removing a database that nobody has open.
 
-use crate::base::file_header::{HEADER_LEN, RawHeader};
+use crate::base::file_header::RawHeader;
 use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, Result};
-use crate::offline::repair::MARK_TEXT;
+use crate::offline::repair::{MARK_TEXT, beginning_of};
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::vfs::{Access, Env};
+use crate::vfs::Env;
 use std::path::Path;
 
 /// Removes a database. CURRENT goes first: without it nothing is taken for a database again, and
@@ -67,11 +67,7 @@ fn is_ours(env: &Env, dir: &Path, survey: &DirSurvey) -> Result<bool> {
         if name.number().is_none() && *name != FileName::Repairing {
             continue;
         }
-        let path = dir.join(name.to_string());
-        let io = |e| Error::io("read this file", &path, e);
-        let mut begin = [0; HEADER_LEN];
-        let file = env.vfs.open(&path, Access::Sequential).map_err(io)?;
-        let read = file.read_at(&mut begin, 0).map_err(io)?;
+        let (begin, read) = beginning_of(env, &dir.join(name.to_string()))?;
         let begin = begin.get(..read).unwrap_or_default();
         let has_magic = RawHeader::decode(begin).is_some_and(|header| header.has_magic);
         let is_mark = *name == FileName::Repairing && !begin.is_empty();

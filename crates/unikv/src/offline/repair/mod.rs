@@ -76,6 +76,7 @@ use crate::vfs::Env;
 use crate::vfs::clock::Clock;
 use bytes::Bytes;
 use files::Files;
+pub(crate) use files::header::beginning_of;
 use files::holes::Holes;
 use files::source::Source;
 use keyspaces::{KeyspaceWriter, KnownKeyspaces};

@@ -28,13 +28,19 @@ impl Header {
     }
 }
 
-/// Reads the header of a file. All checksums of the file hang on its uid, so where the header's own
-/// does not fit, each of its bits is tried.
-pub(crate) fn header_of(env: &Env, path: &Path) -> Result<Option<Header>> {
+/// The bytes of a file where its header stands, and how many of them there are.
+pub(crate) fn beginning_of(env: &Env, path: &Path) -> Result<([u8; HEADER_LEN], usize)> {
     let io = |e| Error::io("read this file", path, e);
     let file = env.vfs.open(path, Access::Sequential).map_err(io)?;
     let mut bytes = [0; HEADER_LEN];
     let got = file.read_at(&mut bytes, 0).map_err(io)?;
+    Ok((bytes, got))
+}
+
+/// Reads the header of a file. All checksums of the file hang on its uid, so where the header's own
+/// does not fit, each of its bits is tried.
+pub(crate) fn header_of(env: &Env, path: &Path) -> Result<Option<Header>> {
+    let (bytes, got) = beginning_of(env, path)?;
     let Some(raw) = RawHeader::decode(bytes.get(..got).unwrap_or_default()) else {
         return Ok(None);
     };
@@ -65,10 +71,7 @@ pub(crate) fn header_of(env: &Env, path: &Path) -> Result<Option<Header>> {
 
 /// Refuses a file that a newer release has written: what it says must not be guessed.
 pub(crate) fn refuse_newer(env: &Env, path: &Path, kind: FileKind) -> Result<()> {
-    let io = |e| Error::io("read this file", path, e);
-    let file = env.vfs.open(path, Access::Sequential).map_err(io)?;
-    let mut bytes = [0; HEADER_LEN];
-    let got = file.read_at(&mut bytes, 0).map_err(io)?;
+    let (bytes, got) = beginning_of(env, path)?;
     let bytes = bytes.get(..got).unwrap_or_default();
     match FileHeader::decode(bytes, kind, None, path) {
         Err(error) if error.kind() == ErrorKind::Incompatible => Err(error),
