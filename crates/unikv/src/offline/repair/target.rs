@@ -14,13 +14,14 @@
 use crate::base::keys::FileNumber;
 use crate::engine::handle::Handle;
 use crate::engine::open::directory::{hold, take_lock};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::offline::check::check_unfinished;
 use crate::offline::repair::run_writer::RunWriter;
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::vfs::{Env, LockGuard, Vfs, WriteMode};
+use crate::vfs::{Env, LockError, LockGuard, Vfs, WriteMode};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -212,11 +213,18 @@ fn survey_free(env: &Env, dir: &Path) -> Result<DirSurvey> {
 }
 
 /// Takes the lock of the damaged directory: nobody may write to it meanwhile. A directory in which
-/// no lock can be taken, as on a medium that is read-only, has no writer either.
+/// no lock file can be made, as on a medium that is read-only, and none is, has no writer either.
 pub(super) fn lock_source(env: &Env, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
-    match take_lock(env, dir) {
+    let path = dir.join(file_names::LOCK);
+    match env.vfs.lock(&path) {
         Ok(lock) => Ok(Some(lock)),
-        Err(error) if error.kind() == ErrorKind::Locked => Err(error),
-        Err(_) => Ok(None),
+        Err(LockError::Held(pid)) => Err(Error::locked(dir, pid)),
+        // Another user's, who may be writing.
+        Err(LockError::Io(e))
+            if e.kind() == IoKind::PermissionDenied && env.vfs.len(&path).is_ok() =>
+        {
+            Err(Error::io("lock", &path, e))
+        }
+        Err(LockError::Io(_)) => Ok(None),
     }
 }

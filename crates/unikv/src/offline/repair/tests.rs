@@ -87,6 +87,56 @@ fn options_that_cannot_be_read_are_not_carried_over_and_those_of_a_newer_release
 }
 
 #[test]
+fn a_file_that_another_user_keeps_to_himself_is_not_taken_for_lost() {
+    let (machine, model) = database(4);
+    for path in files(&machine, "") {
+        let refuses = path.clone();
+        machine.disk.set_look_fault(Box::new(move |call| {
+            if call.op == Op::Open && call.path == refuses {
+                return Fault::Fail(std::io::ErrorKind::PermissionDenied);
+            }
+            Fault::None
+        }));
+        match repaired(&machine) {
+            Err(refused) => {
+                assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
+                assert_eq!(refused.file(), Some(&*path), "{refused}");
+            }
+            // It was not needed.
+            Ok(report) => {
+                assert!(report.is_complete(), "{}: {report:#?}", path.display());
+                Db::destroy_in(&machine.env(), "/new").unwrap();
+            }
+        }
+        assert_eq!(left_in_target(&machine.disk), 0, "{}", path.display());
+    }
+    machine.disk.clear_faults();
+    assert!(repaired(&machine).unwrap().is_complete());
+    same(&salvaged(&machine), &model);
+}
+
+#[test]
+fn where_the_lock_file_is_out_of_reach_somebody_may_be_writing() {
+    let (machine, model) = database(5);
+    let refuse = |kind| {
+        machine.disk.set_fault(Box::new(move |call| match call.op {
+            Op::Lock if call.path.starts_with("/db") => Fault::Fail(kind),
+            _ => Fault::None,
+        }));
+    };
+    refuse(std::io::ErrorKind::PermissionDenied);
+    let refused = repaired(&machine).unwrap_err();
+    assert_eq!(refused.file(), Some(Path::new("/db/LOCK")), "{refused}");
+    machine.disk.remove(Path::new("/db/LOCK")).unwrap();
+    assert!(repaired(&machine).unwrap().is_complete());
+    Db::destroy_in(&machine.env(), "/new").unwrap();
+    refuse(std::io::ErrorKind::ReadOnlyFilesystem);
+    assert!(repaired(&machine).unwrap().is_complete());
+    machine.disk.clear_faults();
+    same(&salvaged(&machine), &model);
+}
+
+#[test]
 fn of_edits_that_contradict_each_other_the_first_ones_count() {
     let (machine, model) = database(3);
     let mut manifest = rewrite_manifest(&machine, |_| ());

@@ -12,6 +12,7 @@
 mod around;
 mod bulk_file;
 mod directory;
+mod lock_file;
 mod log_file;
 mod process;
 mod read_file;
@@ -32,10 +33,11 @@ use super::{
 use crate::base::sync::OnceLock;
 use bulk_file::{BufferPool, BulkFile};
 use directory::Directory;
+use lock_file::OsLockGuard;
 use log_file::LogFile;
 use read_file::{OsReadFile, miss_begins_a_read};
 use ring::Rings;
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use shared_page::OsPage;
 use std::fs::{self, File};
@@ -215,18 +217,7 @@ impl Vfs for OsVfs {
     }
 
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
-        let file = loop {
-            let flags = OFlags::RDWR | OFlags::CREATE;
-            let file = self.directory.open(path, flags).map_err(LockError::Io)?;
-            if lock_file(&self.directory, path, &file)? {
-                break file;
-            }
-        };
-        write_pid(&file).map_err(LockError::Io)?;
-        Ok(Box::new(OsLockGuard {
-            file,
-            taken_by: std::process::id(),
-        }))
+        Ok(Box::new(OsLockGuard::take(&self.directory, path)?))
     }
 
     fn create_page(&self, path: &Path, header: &[u8]) -> io::Result<Option<Arc<dyn SharedPage>>> {
@@ -309,18 +300,6 @@ fn write_zeros(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn write_pid(file: &File) -> io::Result<()> {
-    file.set_len(0)?;
-    file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
-}
-
-/// The process id in a lock file; `None` while the holder has not written it yet.
-fn read_pid(file: &File) -> Option<u32> {
-    let mut buf = [0; 16];
-    let len = read_full(file, &mut buf, 0).ok()?;
-    std::str::from_utf8(&buf[..len]).ok()?.trim().parse().ok()
-}
-
 /// Reads until `buf` is full or the file ends.
 fn read_full(file: &impl FileExt, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
@@ -333,39 +312,6 @@ fn read_full(file: &impl FileExt, buf: &mut [u8], offset: u64) -> io::Result<usi
         }
     }
     Ok(done)
-}
-
-/// Held until it is dropped by the process that took it. Closing the file would not be enough
-/// there: a child that another thread has forked shares the open file, and with it the lock, until
-/// it executes its program. In such a child closing must be all, or it would free its parent's
-/// lock.
-#[derive(Debug)]
-struct OsLockGuard {
-    file: File,
-    taken_by: u32,
-}
-
-impl LockGuard for OsLockGuard {}
-
-impl Drop for OsLockGuard {
-    fn drop(&mut self) {
-        if std::process::id() == self.taken_by {
-            let _released_when_closed = rustix::fs::flock(&self.file, FlockOperation::Unlock);
-        }
-    }
-}
-
-/// Locks the file. False: it has lost the name `path` since it was opened, as whoever destroys a
-/// database removes it; another one could lock a new file of that name.
-fn lock_file(directory: &Directory, path: &Path, file: &File) -> Result<bool, LockError> {
-    let operation = FlockOperation::NonBlockingLockExclusive;
-    match rustix::io::retry_on_intr(|| rustix::fs::flock(file, operation)) {
-        Ok(()) => {}
-        // `flock` belongs to the open file, so a second opener in this process meets it too.
-        Err(Errno::WOULDBLOCK) => return Err(LockError::Held(read_pid(file))),
-        Err(e) => return Err(LockError::Io(e.into())),
-    }
-    directory.is_at(file, path).map_err(LockError::Io)
 }
 
 #[derive(Debug)]

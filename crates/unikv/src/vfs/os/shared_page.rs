@@ -58,10 +58,7 @@ impl OsPage {
     fn fill(file: File, header: &[u8]) -> io::Result<OsPage> {
         let lock = FlockOperation::NonBlockingLockExclusive;
         retry_on_intr(|| rustix::fs::flock(&file, lock))?;
-        let guard = OsLockGuard {
-            file: file.try_clone()?,
-            taken_by: std::process::id(),
-        };
+        let guard = OsLockGuard::of(file.try_clone()?);
         let is_shared =
             rustix::fs::fstatfs(&file).is_ok_and(|stat| IN_PLACE.contains(&stat.f_type));
         let mut bytes = blank(header)?;

@@ -1,8 +1,10 @@
+use super::lock_file::lock_file;
 use super::*;
 use crate::testing::limit;
 use crate::vfs::{AROUND_BYTES, AroundRead};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
+use rustix::fs::FlockOperation;
 use std::cell::{Cell, RefCell};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -279,6 +281,10 @@ fn a_lock_is_held_once_even_in_one_process() {
         LockError::Held(pid) => assert_eq!(pid, Some(std::process::id())),
         LockError::Io(e) => panic!("{e}"),
     }
+    // Who may not write to the file finds it out all the same.
+    let to_read = fs::File::open(&path).unwrap();
+    let refused = lock_file(&Directory::default(), &path, &to_read).unwrap_err();
+    assert!(matches!(refused, LockError::Held(Some(pid)) if pid == std::process::id()));
     drop(guard);
     assert!(
         path.exists(),
