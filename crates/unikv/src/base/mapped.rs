@@ -8,6 +8,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::sync::unseen::AtomicUsize;
 use memmap2::MmapMut;
 use std::ops::{Deref, DerefMut};
+use std::slice::Iter;
 
 /// No system has smaller pages; most have these.
 pub(crate) const PAGE_BYTES: usize = 4 << 10;
@@ -54,6 +55,9 @@ impl Drop for Mapped {
     }
 }
 
+/// A word as bytes of this machine.
+pub(crate) type Word = [u8; Words::LEN];
+
 /// Words, zeroed at first. Where there are many, their memory is mapped.
 #[derive(Debug)]
 pub(crate) enum Words {
@@ -87,6 +91,13 @@ impl Words {
         self.all().len()
     }
 
+    /// The words from place `at` on, and those before it; as bytes of this machine.
+    #[inline]
+    pub(crate) fn around(&self, at: usize) -> (Iter<'_, Word>, Iter<'_, Word>) {
+        let (before, from) = self.all().split_at_checked(at).unwrap_or_default();
+        (from.iter(), before.iter())
+    }
+
     /// The word in place `at`, which must be below their number.
     #[inline]
     pub(crate) fn get(&self, at: usize) -> u64 {
@@ -103,7 +114,7 @@ impl Words {
     }
 
     #[inline]
-    fn all(&self) -> &[[u8; Words::LEN]] {
+    fn all(&self) -> &[Word] {
         let bytes: &[u8] = match self {
             Words::Few(bytes) => bytes,
             Words::Many(mapped) => mapped,
@@ -129,6 +140,15 @@ mod tests {
             let word = |at: usize| (at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (0..count).for_each(|at| words.set(at, word(at)));
             assert!((0..count).all(|at| words.get(at) == word(at)));
+            for at in [0, 1, count / 2, count] {
+                let (from, before) = words.around(at);
+                let around = from.chain(before).map(|word| u64::from_ne_bytes(*word));
+                let at = at.min(count);
+                assert!(
+                    around.eq((at..count).chain(0..at).map(word)),
+                    "{count} {at}"
+                );
+            }
             let bytes = Words::bytes_for(count);
             assert!((count * Words::LEN..count * Words::LEN + PAGE_BYTES).contains(&bytes));
         }

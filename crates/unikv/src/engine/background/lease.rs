@@ -12,10 +12,17 @@ use std::sync::Arc;
 /// The partitions that jobs hold.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    held: Mutex<HashSet<PartitionId>>,
+    held: Mutex<Held>,
 }
 
-/// A hold on partitions, given back when dropped.
+#[derive(Debug, Default)]
+struct Held {
+    partitions: HashSet<PartitionId>,
+    /// How many leases there are, those of jobs that hold no partition included.
+    leases: usize,
+}
+
+/// A job's hold on partitions, given back when dropped.
 pub(crate) struct Lease {
     leases: Arc<Leases>,
     partitions: Vec<PartitionId>,
@@ -24,8 +31,9 @@ pub(crate) struct Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut held = self.leases.held.lock();
+        held.leases -= 1;
         for partition in &self.partitions {
-            held.remove(partition);
+            held.partitions.remove(partition);
         }
     }
 }
@@ -33,7 +41,9 @@ impl Drop for Lease {
 impl Leases {
     /// Takes the leases of `partitions`, which are free.
     pub(crate) fn take(self: &Arc<Self>, partitions: &[PartitionId]) -> Lease {
-        self.held.lock().extend(partitions);
+        let mut held = self.held.lock();
+        held.leases += 1;
+        held.partitions.extend(partitions);
         Lease {
             leases: Arc::clone(self),
             partitions: partitions.to_vec(),
@@ -42,12 +52,13 @@ impl Leases {
 
     /// Whether no job holds the partition.
     pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
-        !self.held.lock().contains(&partition)
+        !self.held.lock().partitions.contains(&partition)
     }
 
-    /// Whether no job holds any partition.
+    /// Whether no job runs that was chosen under the catalog's lock, and none holds a partition.
     pub(crate) fn are_free(&self) -> bool {
-        self.held.lock().is_empty()
+        let held = self.held.lock();
+        held.leases == 0 && held.partitions.is_empty()
     }
 }
 
@@ -55,15 +66,15 @@ impl Leases {
 impl Leases {
     /// Holds partitions as a job does, until they are released.
     pub(crate) fn hold(&self, partitions: impl IntoIterator<Item = PartitionId>) {
-        self.held.lock().extend(partitions);
+        self.held.lock().partitions.extend(partitions);
     }
 
     /// Whether the partition was held; it is free now.
     pub(crate) fn release(&self, partition: PartitionId) -> bool {
-        self.held.lock().remove(&partition)
+        self.held.lock().partitions.remove(&partition)
     }
 
     pub(crate) fn release_all(&self) {
-        self.held.lock().clear();
+        self.held.lock().partitions.clear();
     }
 }

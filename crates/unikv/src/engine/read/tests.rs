@@ -2,6 +2,7 @@
 
 use crate::base::sync::Mutex;
 use crate::engine::tests::Machine;
+use crate::vfs::sim::{Fault, Op};
 use crate::{Batch, Clustering, Db, Options};
 use std::sync::Arc;
 
@@ -215,6 +216,32 @@ fn a_pointer_index_leads_to_the_newest_value_of_each_moment() {
     };
     read_often(&db, 0..110, |n| newest(n).filter(|_| n < 100));
     as_before();
+}
+
+#[test]
+fn who_waits_for_the_background_waits_for_a_pointer_index_that_is_being_made() {
+    let disk = Disk::filled();
+    let db = disk.open(true);
+    for n in (2..KEYS).step_by(80) {
+        assert!(db.get(key(n)).unwrap().is_some() || n % 8 == 0);
+    }
+    let waits = Arc::<Mutex<Vec<bool>>>::default();
+    let (noted, reader) = (Arc::clone(&waits), db.clone());
+    disk.machine.disk.set_look_fault(Box::new(move |call| {
+        if call.op == Op::Read && call.path.extension().is_some_and(|e| e == "key") {
+            let leases = &reader.0.engine.background.scheduler.leases;
+            noted.lock().push(!leases.are_free());
+        }
+        Fault::None
+    }));
+    db.quiesce().unwrap();
+    disk.machine.disk.clear_faults();
+    assert!(db.stats().pointer_index_bytes > 0);
+    let waits = waits.lock();
+    assert!(
+        !waits.is_empty() && waits.iter().all(|waits| *waits),
+        "{waits:?}"
+    );
 }
 
 #[test]

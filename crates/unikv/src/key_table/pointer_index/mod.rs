@@ -126,16 +126,25 @@ impl PointerIndex {
     /// Where the record of a key with this hash may stand.
     #[inline]
     pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = Candidate> {
-        let mut at = first_slot(hash, self.slots.len());
-        let tag = self.layout.tag(hash);
+        let first = first_slot(hash, self.slots.len());
+        let (mut ahead, mut behind) = self.slots.around(first);
+        let (tag, tag_at) = (self.layout.tag(hash), self.layout.tag_at());
+        // A hash that is not there meets some thirty slots before an empty one.
         std::iter::from_fn(move || {
             loop {
-                let slot = self.slots.get(at);
+                let Some(word) = ahead.next() else {
+                    ahead = std::mem::take(&mut behind);
+                    if ahead.len() == 0 {
+                        return None;
+                    }
+                    continue;
+                };
+                let slot = u64::from_ne_bytes(*word);
                 if slot == 0 {
+                    (ahead, behind) = Default::default();
                     return None;
                 }
-                at = next_slot(at, self.slots.len());
-                if self.layout.tag_of(slot) == tag {
+                if slot >> tag_at == tag {
                     return self.candidate(slot);
                 }
             }
@@ -193,11 +202,12 @@ impl Layout {
 
     /// The part of a hash that does not choose the slot.
     fn tag(&self, hash: u64) -> u64 {
-        hash & mask(u64::BITS - self.place_bits() - self.seq_bits)
+        hash & mask(u64::BITS - self.tag_at())
     }
 
-    fn tag_of(&self, slot: u64) -> u64 {
-        slot >> (self.place_bits() + self.seq_bits)
+    /// Where it begins in a slot.
+    fn tag_at(&self) -> u32 {
+        self.place_bits() + self.seq_bits
     }
 }
 
