@@ -17,7 +17,7 @@ use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::version::file_names;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A backup that was made.
@@ -96,7 +96,8 @@ impl Repository {
             copying.share(file, &file_of_point)?;
             files.push(file_of_point);
         }
-        layout.sync_dir(&layout.data())?;
+        let synced = layout.sync_dir(&layout.data());
+        synced.inspect_err(|_| copying.take_back())?;
         let heads = pinned.write_manifest(new.path())?;
         files.extend(log.into_iter().chain(heads).map(own_file));
         let point = Point {
@@ -139,6 +140,8 @@ struct Copying<'a> {
     layout: Layout<'a>,
     copier: Copier<'a>,
     there: HashSet<String>,
+    /// What has got its name since, not yet durably.
+    named: Vec<PathBuf>,
     progress: Progress,
     copied_bytes: u64,
     shared_bytes: u64,
@@ -162,6 +165,7 @@ impl<'a> Copying<'a> {
             layout,
             copier,
             there,
+            named: Vec::new(),
             progress,
             copied_bytes: 0,
             shared_bytes: 0,
@@ -179,12 +183,21 @@ impl<'a> Copying<'a> {
             self.shared_bytes += file.len;
         } else {
             self.copy(file, &path, name + TEMP)?;
+            self.named.push(path);
             self.copied_bytes += file.len;
         }
         self.progress.files += 1;
         self.progress.bytes = self.progress.bytes.saturating_add(file.len);
         self.repository.report(self.progress);
         Ok(())
+    }
+
+    /// Removes what a failed sync may have left without its name, for later syncs do not make up
+    /// for it.
+    fn take_back(&self) {
+        for path in &self.named {
+            let _left = self.layout.vfs.remove(path);
+        }
     }
 
     /// Whether a copy is there that has its length. It has its name only since it was compared.

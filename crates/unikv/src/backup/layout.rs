@@ -28,7 +28,7 @@ const POINTS: &str = "points";
 /// Behind the name of a data file that is being copied.
 pub(super) const TEMP: &str = ".tmp";
 /// Behind the name of a point that is being removed.
-pub(super) const PRUNED: &str = ".pruned";
+const PRUNED: &str = ".pruned";
 
 #[derive(Clone, Copy)]
 pub(super) struct Layout<'a> {
@@ -47,6 +47,20 @@ impl Layout<'_> {
 
     pub(super) fn point(&self, number: u64) -> PathBuf {
         self.points().join(format!("{number:06}"))
+    }
+
+    /// What a point is that is being removed.
+    pub(super) fn pruned_point(&self, number: u64) -> PathBuf {
+        self.points().join(format!("{number:06}{PRUNED}"))
+    }
+
+    /// Gives points their names back whose removal may not be durable: no later sync would make up
+    /// for one that failed.
+    pub(super) fn take_back(&self, points: &[Point]) {
+        for Point { number, .. } in points {
+            let (from, to) = (self.pruned_point(*number), self.point(*number));
+            let _gone = self.vfs.rename(&from, &to);
+        }
     }
 
     /// Where a file of a point is.
@@ -144,7 +158,11 @@ impl Layout<'_> {
         self.write(&temp, marker(database).as_bytes())?;
         let renamed = self.vfs.rename(&temp, &path);
         renamed.map_err(|e| Error::io("rename the file", &temp, e))?;
-        self.sync_dir(self.dir)
+        let synced = self.sync_dir(self.dir);
+        synced.inspect_err(|_| {
+            // The next attempt writes it again: no later sync makes up for one that failed.
+            let _left = self.vfs.remove(&path);
+        })
     }
 
     /// Writes a new file, durably but for its name.

@@ -30,6 +30,8 @@
 //!   own when all that it names is durable and has been read back.
 //! - A data file is removed only when the removal of every point that named it is durable, and when
 //!   every other point has been read.
+//! - Names that a failed sync of a directory may have lost are taken back, and given again by the
+//!   next attempt: the system forgets what a sync has failed for.
 //! - Nothing in a repository is ever changed in place.
 //!
 //! Lock: the repository's lock file, held by whoever adds or removes points. Reading takes none, so

@@ -1,7 +1,6 @@
 //! Removing points, and the data files that no other point needs.
 
 use super::Repository;
-use super::layout::PRUNED;
 use super::point::PointFile;
 use crate::base::seeded::{seeded, slip};
 use crate::error::{Error, Result};
@@ -46,13 +45,16 @@ impl Repository {
         let points = points.collect::<Result<Vec<_>>>()?;
         let (gone, kept) = points.split_at(points.len().saturating_sub(keep));
         for point in gone {
-            let (from, number) = (layout.point(point.number), point.number);
-            let to = layout.points().join(format!("{number:06}{PRUNED}"));
+            let (from, to) = (
+                layout.point(point.number),
+                layout.pruned_point(point.number),
+            );
             let renamed = layout.vfs.rename(&from, &to);
             renamed.map_err(|e| Error::io("rename the directory", &from, e))?;
         }
         // From here on none of them comes back, whatever is removed.
-        slip!(PruneFilesFirst, Ok(()), layout.sync_dir(&layout.points()))?;
+        let synced = slip!(PruneFilesFirst, Ok(()), layout.sync_dir(&layout.points()));
+        synced.inspect_err(|_| layout.take_back(gone))?;
         let needed = if seeded!(PruneForgetsOthers) {
             kept.last().map(std::slice::from_ref).unwrap_or_default()
         } else {

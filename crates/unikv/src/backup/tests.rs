@@ -2,7 +2,7 @@ use super::*;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::Vfs;
-use crate::vfs::sim::{Fault, Keep, SimRuntime, SimVfs};
+use crate::vfs::sim::{Call, Fault, Keep, Op, SimRuntime, SimVfs};
 use crate::{Db, ErrorKind, Options};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -307,6 +307,66 @@ fn a_failure_of_any_call_is_an_error_and_leaves_the_points() {
                 examine(&disk, &story.points, |number| number == 2);
                 break;
             }
+        }
+    }
+}
+
+#[test]
+fn what_a_failed_sync_of_a_directory_may_have_lost_is_done_again() {
+    for nth in 0.. {
+        let mut story = Story::with_points(0);
+        story.write();
+        let (met, mut syncs) = (Arc::new(AtomicBool::new(false)), 0);
+        let seen = Arc::clone(&met);
+        let failing = move |call: &Call<'_>| {
+            let is_one = call.op == Op::SyncDir && call.path.starts_with(REPOSITORY);
+            syncs += u64::from(is_one);
+            if !is_one || syncs != nth + 1 {
+                return Fault::None;
+            }
+            seen.store(true, Ordering::Relaxed);
+            Fault::Fail(IoKind::Other)
+        };
+        story.machine.disk.set_fault(Box::new(failing));
+        let backups = repository(&story.machine.disk);
+        // Each of them that fails is tried again, as a program of its own does every hour.
+        let back_up = |story: &Story| {
+            let attempt = || backups.back_up(&story.db).map(|made| made.point.number);
+            attempt().or_else(|_| attempt()).unwrap()
+        };
+        let durable = |story: &Story, numbers: &[u64]| {
+            for keep in keeps(nth) {
+                let disk = story.machine.disk.power_cut(keep);
+                let listed = repository(&disk).points().unwrap();
+                assert!(listed.damaged.is_empty(), "{:?}", listed.damaged);
+                let listed: Vec<u64> = listed.points.iter().map(|point| point.number).collect();
+                assert!(
+                    numbers.iter().all(|n| listed.contains(n)),
+                    "{nth}: {listed:?}"
+                );
+                for number in &listed {
+                    let verified = repository(&disk).verify(*number).unwrap();
+                    assert!(verified.is_sound(), "sync {nth}, point {number}");
+                }
+                restores_to(&disk, *numbers.last().unwrap(), &story.model);
+            }
+        };
+        let first = back_up(&story);
+        durable(&story, &[first]);
+        let prune = || backups.prune(1).or_else(|_| backups.prune(1)).unwrap().kept;
+        if backups.back_up(&story.db).is_err() {
+            // What is kept is not what the failed one may have left.
+            durable(&story, &prune());
+        }
+        story.write();
+        let second = back_up(&story);
+        durable(&story, &[second]);
+        assert_eq!(prune(), [second]);
+        durable(&story, &[second]);
+        story.machine.disk.clear_faults();
+        if !met.load(Ordering::Relaxed) {
+            assert!(nth > 6, "{nth}");
+            break;
         }
     }
 }

@@ -89,7 +89,7 @@ impl Background {
         self.core.work.notify();
         let idle = || {
             let catalog = self.catalog.lock();
-            if !self.scheduler.leases.are_free() || self.warmth.is_busy() {
+            if !self.scheduler.leases.are_free() {
                 return false;
             }
             let due = self.what_is_due(&catalog);

@@ -74,14 +74,18 @@ impl<'a> NewDirectory<'a> {
         &self.temp
     }
 
-    /// Gives it its name, durably. What is in it is durable. After an error of the last sync it has
-    /// its name, and may lose it in a power cut.
+    /// Gives it its name, durably. What is in it is durable. After an error it has not got it,
+    /// unless the system does not take it back either: no later sync would make up for one that
+    /// failed.
     pub(crate) fn finish(mut self) -> Result<()> {
         let renamed = self.vfs.rename(&self.temp, &self.dir);
         renamed.map_err(|e| Error::io("rename the directory", &self.temp, e))?;
-        self.lock = None;
         let parent = parent_of(&self.dir);
         let synced = slip!(CheckpointNameUnsynced, Ok(()), self.vfs.sync_dir(parent));
+        let has_name = synced.is_ok() || self.vfs.rename(&self.dir, &self.temp).is_err();
+        if has_name {
+            self.lock = None;
+        }
         synced.map_err(|e| Error::io("sync the directory", parent, e))
     }
 

@@ -116,11 +116,6 @@ impl Warmth {
         matches!(*self.state.lock(), State::Left(_))
     }
 
-    /// Whether something is being read back or noted.
-    pub(crate) fn is_busy(&self) -> bool {
-        matches!(*self.state.lock(), State::Busy)
-    }
-
     /// Whether it is the turn of reading back, where something urgent `is_due`, too: they take
     /// turns.
     pub(crate) fn takes_turn(&self, is_due: bool) -> bool {
