@@ -140,6 +140,9 @@ struct Copying<'a> {
     layout: Layout<'a>,
     copier: Copier<'a>,
     there: HashSet<String>,
+    /// The names of the data files of all points, once they are asked for; none within: they cannot
+    /// be read.
+    of_points: Option<Option<HashSet<String>>>,
     /// What has got its name since, not yet durably.
     named: Vec<PathBuf>,
     progress: Progress,
@@ -165,6 +168,7 @@ impl<'a> Copying<'a> {
             layout,
             copier,
             there,
+            of_points: None,
             named: Vec::new(),
             progress,
             copied_bytes: 0,
@@ -181,6 +185,9 @@ impl<'a> Copying<'a> {
         let path = self.layout.data().join(&name);
         if self.is_whole(&name, &path, file.len)? {
             self.shared_bytes += file.len;
+            if !self.is_of_a_point(&name) {
+                self.name_again(&path, name + TEMP)?;
+            }
         } else {
             self.copy(file, &path, name + TEMP)?;
             self.named.push(path);
@@ -189,6 +196,27 @@ impl<'a> Copying<'a> {
         self.progress.files += 1;
         self.progress.bytes = self.progress.bytes.saturating_add(file.len);
         self.repository.report(self.progress);
+        Ok(())
+    }
+
+    /// Whether an earlier point has the file, or may have it.
+    fn is_of_a_point(&mut self, name: &str) -> bool {
+        let layout = self.layout;
+        let of_points = self
+            .of_points
+            .get_or_insert_with(|| layout.shared_names().ok());
+        of_points.as_ref().is_none_or(|names| names.contains(name))
+    }
+
+    /// Gives a file its name again that an attempt has left which did not end: its sync may have
+    /// failed.
+    fn name_again(&mut self, path: &Path, temp: String) -> Result<()> {
+        let temp = path.with_file_name(temp);
+        for (from, to) in [(path, &*temp), (&*temp, path)] {
+            let renamed = self.layout.vfs.rename(from, to);
+            renamed.map_err(|e| Error::io("rename the file", from, e))?;
+        }
+        self.named.push(path.to_owned());
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use crate::engine::checkpoint::new_dir::{UNFINISHED, is_there, lock_dir, remove_
 use crate::error::{Error, Result};
 use crate::version::file_names;
 use crate::vfs::{Access, LockGuard, Vfs, WriteMode};
+use std::collections::HashSet;
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 
@@ -191,6 +192,41 @@ impl Layout<'_> {
         Ok(numbers)
     }
 
+    /// The names of the data files of all points.
+    pub(super) fn shared_names(&self) -> Result<HashSet<String>> {
+        let mut names = HashSet::new();
+        for number in self.numbers()? {
+            let point = self.read_point(number)?;
+            names.extend(point.files.iter().filter_map(PointFile::shared_name));
+        }
+        Ok(names)
+    }
+
+    /// Gives points their names back of which nothing has been removed yet: the sync after which
+    /// that is done may have failed, and is to cover their removal when it is done again.
+    pub(super) fn restore_pruned(&self) -> Result<()> {
+        for dir in self.pruned()? {
+            let name = dir.file_name().and_then(|name| name.to_str());
+            let number = name.and_then(|name| number_of(name.strip_suffix(PRUNED)?));
+            let Some(number) = number.filter(|number| self.is_whole(*number, &dir)) else {
+                continue;
+            };
+            let renamed = self.vfs.rename(&dir, &self.point(number));
+            renamed.map_err(|e| Error::io("rename the directory", &dir, e))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the point in `dir` can be read, and all its files are there.
+    fn is_whole(&self, number: u64, dir: &Path) -> bool {
+        let is_there = |file: &PointFile| {
+            let len = self.vfs.len(&self.place(dir, file));
+            len.is_ok_and(|len| len == file.bytes)
+        };
+        self.read_point_in(number, dir)
+            .is_ok_and(|point| point.files.iter().all(is_there))
+    }
+
     /// The directories of points that are being removed.
     pub(super) fn pruned(&self) -> Result<Vec<PathBuf>> {
         self.points_with(PRUNED)
@@ -213,11 +249,16 @@ impl Layout<'_> {
     /// # Errors
     /// `NotFound` if there is no such point, `Corruption`, `Incompatible`, `Io`.
     pub(super) fn read_point(&self, number: u64) -> Result<Point> {
-        let path = self.point(number).join(POINT);
-        if !is_there(self.vfs, &self.point(number))? {
+        let dir = self.point(number);
+        if !is_there(self.vfs, &dir)? {
             let what = format!("there is no point {number}");
             return Err(Error::no_backup(what, "list the points that there are"));
         }
+        self.read_point_in(number, &dir)
+    }
+
+    fn read_point_in(&self, number: u64, dir: &Path) -> Result<Point> {
+        let path = dir.join(POINT);
         let file = self.vfs.open(&path, Access::Sequential);
         let file = file.map_err(|e| match e.kind() {
             IoKind::NotFound => Error::corruption(&path, 0, "the file is missing"),

@@ -40,6 +40,7 @@ impl Repository {
         let layout = self.layout();
         layout.identify()?.ok_or_else(|| self.absent())?;
         let _lock = layout.lock()?;
+        layout.restore_pruned()?;
         let numbers = layout.numbers()?;
         let points = numbers.iter().map(|number| layout.read_point(*number));
         let points = points.collect::<Result<Vec<_>>>()?;

@@ -335,21 +335,9 @@ fn what_a_failed_sync_of_a_directory_may_have_lost_is_done_again() {
             attempt().or_else(|_| attempt()).unwrap()
         };
         let durable = |story: &Story, numbers: &[u64]| {
-            for keep in keeps(nth) {
-                let disk = story.machine.disk.power_cut(keep);
-                let listed = repository(&disk).points().unwrap();
-                assert!(listed.damaged.is_empty(), "{:?}", listed.damaged);
-                let listed: Vec<u64> = listed.points.iter().map(|point| point.number).collect();
-                assert!(
-                    numbers.iter().all(|n| listed.contains(n)),
-                    "{nth}: {listed:?}"
-                );
-                for number in &listed {
-                    let verified = repository(&disk).verify(*number).unwrap();
-                    assert!(verified.is_sound(), "sync {nth}, point {number}");
-                }
-                restores_to(&disk, *numbers.last().unwrap(), &story.model);
-            }
+            story.holds(numbers);
+            let disk = story.machine.disk.power_cut(Keep::Nothing);
+            restores_to(&disk, *numbers.last().unwrap(), &story.model);
         };
         let first = back_up(&story);
         durable(&story, &[first]);
@@ -369,6 +357,63 @@ fn what_a_failed_sync_of_a_directory_may_have_lost_is_done_again() {
             break;
         }
     }
+}
+
+impl Story {
+    /// The nth call of this kind in the directory fails.
+    fn fail(&self, dir: &'static str, op: Op, nth: u64) {
+        let mut seen = 0;
+        self.machine.disk.set_fault(Box::new(move |call| {
+            let is_one = call.op == op && call.path.starts_with(dir);
+            seen += u64::from(is_one);
+            if is_one && seen == nth {
+                return Fault::Fail(IoKind::Other);
+            }
+            Fault::None
+        }));
+    }
+
+    /// What is there after a power cut is sound, these points among it.
+    fn holds(&self, numbers: &[u64]) {
+        for keep in (0..12).flat_map(keeps) {
+            let disk = self.machine.disk.power_cut(keep);
+            let listed = repository(&disk).points().unwrap();
+            assert!(listed.damaged.is_empty(), "{:?}", listed.damaged);
+            let listed: Vec<u64> = listed.points.iter().map(|point| point.number).collect();
+            assert!(numbers.iter().all(|n| listed.contains(n)), "{listed:?}");
+            for number in listed {
+                let verified = repository(&disk).verify(number).unwrap();
+                assert!(verified.is_sound(), "{number}: {:?}", verified.problems);
+            }
+        }
+    }
+}
+
+#[test]
+fn names_of_an_attempt_that_did_not_end_are_given_again_before_a_sync_counts() {
+    let mut story = Story::with_points(0);
+    story.write();
+    let backups = repository(&story.machine.disk);
+    for (op, nth) in [(Op::Create, 3), (Op::SyncDir, 1)] {
+        story.fail("/backups/data", op, nth);
+        backups.back_up(&story.db).unwrap_err();
+    }
+    story.machine.disk.clear_faults();
+    let made = backups.back_up(&story.db).unwrap();
+    story.holds(&[made.point.number]);
+}
+
+#[test]
+fn a_removal_that_did_not_end_is_done_again_before_a_sync_counts() {
+    let story = Story::with_points(4);
+    let backups = repository(&story.machine.disk);
+    for (op, nth) in [(Op::Rename, 2), (Op::SyncDir, 1)] {
+        story.fail("/backups/points", op, nth);
+        backups.prune(1).unwrap_err();
+    }
+    story.machine.disk.clear_faults();
+    assert_eq!(backups.prune(1).unwrap().kept, [4]);
+    story.holds(&[4]);
 }
 
 #[test]

@@ -152,6 +152,11 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     /// Takes the exclusive lock file at `path`, creating it if needed, and writes the holder's
     /// process id into it.
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError>;
+    /// As [`Vfs::lock`], for who only reads the directory: a lock file that is there and may not be
+    /// written is locked as it is.
+    fn lock_to_read(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
+        self.lock(path)
+    }
     /// Creates a page that processes share, all of whose words are zero, with `header` in front,
     /// and holds it. `None`: the file system has no such pages, and nobody asks for them.
     fn create_page(&self, path: &Path, header: &[u8]) -> io::Result<Option<Arc<dyn SharedPage>>> {

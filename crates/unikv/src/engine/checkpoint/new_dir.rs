@@ -20,7 +20,7 @@ pub(crate) struct NewDirectory<'a> {
     temp: PathBuf,
     /// Which files may stand in it.
     is_ours: fn(&str) -> bool,
-    /// `None`: it has its name.
+    /// `None`: it has its name, or may have it after a power cut.
     lock: Option<Box<dyn LockGuard>>,
     /// Whose attempt it is.
     process: Process,
@@ -82,11 +82,16 @@ impl<'a> NewDirectory<'a> {
         renamed.map_err(|e| Error::io("rename the directory", &self.temp, e))?;
         let parent = parent_of(&self.dir);
         let synced = slip!(CheckpointNameUnsynced, Ok(()), self.vfs.sync_dir(parent));
-        let has_name = synced.is_ok() || self.vfs.rename(&self.dir, &self.temp).is_err();
-        if has_name {
+        if synced.is_ok() || !self.take_back(parent) {
             self.lock = None;
         }
         synced.map_err(|e| Error::io("sync the directory", parent, e))
+    }
+
+    /// Takes the name back. False: it may come back, so what is in it stays as it is.
+    fn take_back(&self, parent: &Path) -> bool {
+        let renamed = self.vfs.rename(&self.dir, &self.temp);
+        renamed.and_then(|()| self.vfs.sync_dir(parent)).is_ok()
     }
 
     /// Removes what an earlier attempt has left.

@@ -62,8 +62,21 @@ pub(crate) fn hold(env: &Env, dir: &Path) -> Result<Env> {
 /// Takes the lock file of a directory that is held.
 pub(crate) fn take_lock(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
     let path = dir.join(file_names::LOCK);
-    env.vfs.lock(&path).map_err(|error| match error {
+    env.vfs
+        .lock(&path)
+        .map_err(|error| not_locked(dir, &path, error))
+}
+
+/// As [`take_lock`], for who only reads the directory.
+pub(crate) fn take_lock_to_read(env: &Env, dir: &Path) -> Result<Box<dyn LockGuard>> {
+    let path = dir.join(file_names::LOCK);
+    let taken = env.vfs.lock_to_read(&path);
+    taken.map_err(|error| not_locked(dir, &path, error))
+}
+
+fn not_locked(dir: &Path, path: &Path, error: LockError) -> Error {
+    match error {
         LockError::Held(pid) => Error::locked(dir, pid),
-        LockError::Io(e) => Error::io("lock", &path, e),
-    })
+        LockError::Io(e) => Error::io("lock", path, e),
+    }
 }

@@ -15,7 +15,7 @@ mod window;
 
 use crate::base::file_names::BALLAST;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
-use crate::engine::open::directory::{hold, refuse_unfinished, take_lock};
+use crate::engine::open::directory::{hold, refuse_unfinished, take_lock_to_read};
 use crate::engine::open::{recovery, stored_options};
 use crate::engine::stats::lifetime;
 use crate::engine::stats::report::{CheckReport, Problem};
@@ -61,7 +61,7 @@ fn checked(
     }
     let env = &hold(env, dir)?;
     file_names::refuse_foreign(&*env.vfs, dir)?;
-    let _lock = take_lock(env, dir)?;
+    let _lock = take_lock_to_read(env, dir)?;
     let survey = file_names::survey(&*env.vfs, dir)?;
     refuse(dir, &survey)?;
     let mut check = Check {

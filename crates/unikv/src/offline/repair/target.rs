@@ -216,7 +216,7 @@ fn survey_free(env: &Env, dir: &Path) -> Result<DirSurvey> {
 /// no lock file can be made, as on a medium that is read-only, and none is, has no writer either.
 pub(super) fn lock_source(env: &Env, dir: &Path) -> Result<Option<Box<dyn LockGuard>>> {
     let path = dir.join(file_names::LOCK);
-    match env.vfs.lock(&path) {
+    match env.vfs.lock_to_read(&path) {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::Held(pid)) => Err(Error::locked(dir, pid)),
         // Another user's, who may be writing.

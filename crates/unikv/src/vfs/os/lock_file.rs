@@ -31,17 +31,39 @@ impl OsLockGuard {
 
     /// Locks the file at `path`, which is made if it is not there.
     pub(super) fn take(directory: &Directory, path: &Path) -> Result<OsLockGuard, LockError> {
-        let (file, may_write) = loop {
-            let opened = open_lock_file(directory, path);
-            let (file, may_write) = opened.map_err(LockError::Io)?;
-            if lock_file(directory, path, &file)? {
-                break (file, may_write);
-            }
-        };
-        if may_write {
-            write_pid(&file).map_err(LockError::Io)?;
-        }
+        let file = lock_with(directory, path, OFlags::RDWR | OFlags::CREATE)?;
+        // It serves messages alone, and a full disk has no room for it.
+        let _unknown = write_pid(&file);
         Ok(OsLockGuard::of(file))
+    }
+
+    /// As [`OsLockGuard::take`]. A file that may not be written, as it is another user's or on a
+    /// mount that is read-only here, is opened for reading, which is enough to lock it on a local
+    /// disk.
+    pub(super) fn take_to_read(
+        directory: &Directory,
+        path: &Path,
+    ) -> Result<OsLockGuard, LockError> {
+        let refused = match OsLockGuard::take(directory, path) {
+            Err(LockError::Io(e)) if is_not_let(e.kind()) => e,
+            taken => return taken,
+        };
+        match lock_with(directory, path, OFlags::RDONLY | OFlags::NONBLOCK) {
+            Ok(file) => Ok(OsLockGuard::of(file)),
+            Err(LockError::Held(holder)) => Err(LockError::Held(holder)),
+            // NFS among others locks no file that is open for reading.
+            Err(LockError::Io(_)) => Err(LockError::Io(refused)),
+        }
+    }
+}
+
+/// Opens and locks the file that has the name.
+fn lock_with(directory: &Directory, path: &Path, flags: OFlags) -> Result<File, LockError> {
+    loop {
+        let file = directory.open(path, flags).map_err(LockError::Io)?;
+        if lock_file(directory, path, &file)? {
+            return Ok(file);
+        }
     }
 }
 
@@ -52,19 +74,6 @@ impl Drop for OsLockGuard {
         if std::process::id() == self.taken_by {
             let _released_when_closed = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         }
-    }
-}
-
-/// Opens a lock file, and makes it if need be. False: for reading alone, which is enough to lock
-/// it; it may be another user's, or on a medium that cannot be written here and can elsewhere.
-fn open_lock_file(directory: &Directory, path: &Path) -> io::Result<(File, bool)> {
-    match directory.open(path, OFlags::RDWR | OFlags::CREATE) {
-        Ok(file) => Ok((file, true)),
-        Err(e) if is_not_let(e.kind()) => match directory.open(path, OFlags::RDONLY) {
-            Ok(file) => Ok((file, false)),
-            Err(_) => Err(e),
-        },
-        Err(e) => Err(e),
     }
 }
 

@@ -220,6 +220,10 @@ impl Vfs for OsVfs {
         Ok(Box::new(OsLockGuard::take(&self.directory, path)?))
     }
 
+    fn lock_to_read(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
+        Ok(Box::new(OsLockGuard::take_to_read(&self.directory, path)?))
+    }
+
     fn create_page(&self, path: &Path, header: &[u8]) -> io::Result<Option<Arc<dyn SharedPage>>> {
         let page = OsPage::create(&self.directory, path, header)?;
         Ok(Some(Arc::new(page)))
