@@ -76,7 +76,8 @@ impl Repository {
         core.check_outside(&self.dir, "choose a directory elsewhere")?;
         let begin = core.now();
         let _lock = layout.prepare(store.database())?;
-        let last = layout.numbers()?.last().copied().unwrap_or(0);
+        let numbers = layout.numbers()?;
+        let last = numbers.last().copied().unwrap_or(0);
         let number = last.checked_add(1).ok_or_else(|| {
             let what = format!("there is no number for a point after {last}");
             Error::invalid(what, "choose a repository of its own")
@@ -85,7 +86,7 @@ impl Repository {
         let mut pinned = pin()?;
         let log = pinned.copy_log(new.path())?;
         let data_files = pinned.data_files();
-        let mut copying = Copying::new(self, layout, pinned.copier(), &data_files)?;
+        let mut copying = Copying::new(self, layout, pinned.copier(), &data_files, numbers)?;
         for part in &log {
             copying.read_back(&new.path().join(&part.name), part.bytes, part.checksum)?;
             copying.copied_bytes += part.bytes;
@@ -140,9 +141,10 @@ struct Copying<'a> {
     layout: Layout<'a>,
     copier: Copier<'a>,
     there: HashSet<String>,
-    /// The names of the data files of all points, once they are asked for; none within: they cannot
-    /// be read.
-    of_points: Option<Option<HashSet<String>>>,
+    /// The names of the data files of the newest points, as many as had to be read.
+    of_points: HashSet<String>,
+    /// The other points, oldest first.
+    unread: Vec<u64>,
     /// What has got its name since, not yet durably.
     named: Vec<PathBuf>,
     progress: Progress,
@@ -156,6 +158,7 @@ impl<'a> Copying<'a> {
         layout: Layout<'a>,
         copier: Copier<'a>,
         files: &[DataFile<'_>],
+        points: Vec<u64>,
     ) -> Result<Copying<'a>> {
         let there = layout.list(&layout.data())?.into_iter().collect();
         let progress = Progress {
@@ -168,7 +171,8 @@ impl<'a> Copying<'a> {
             layout,
             copier,
             there,
-            of_points: None,
+            of_points: HashSet::new(),
+            unread: points,
             named: Vec::new(),
             progress,
             copied_bytes: 0,
@@ -199,13 +203,20 @@ impl<'a> Copying<'a> {
         Ok(())
     }
 
-    /// Whether an earlier point has the file, or may have it.
+    /// Whether an earlier point has the file, mostly the newest; or may have it, as it cannot be
+    /// read.
     fn is_of_a_point(&mut self, name: &str) -> bool {
-        let layout = self.layout;
-        let of_points = self
-            .of_points
-            .get_or_insert_with(|| layout.shared_names().ok());
-        of_points.as_ref().is_none_or(|names| names.contains(name))
+        while !self.of_points.contains(name) {
+            let Some(newest) = self.unread.last() else {
+                return false;
+            };
+            let Ok(point) = self.layout.read_point(*newest) else {
+                return true;
+            };
+            self.unread.pop();
+            self.of_points.extend(point.shared_names());
+        }
+        true
     }
 
     /// Gives a file its name again that an attempt has left which did not end: its sync may have

@@ -14,7 +14,6 @@ use crate::engine::checkpoint::new_dir::{UNFINISHED, is_there, lock_dir, remove_
 use crate::error::{Error, Result};
 use crate::version::file_names;
 use crate::vfs::{Access, LockGuard, Vfs, WriteMode};
-use std::collections::HashSet;
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 
@@ -192,25 +191,13 @@ impl Layout<'_> {
         Ok(numbers)
     }
 
-    /// The names of the data files of all points.
-    pub(super) fn shared_names(&self) -> Result<HashSet<String>> {
-        let mut names = HashSet::new();
-        for number in self.numbers()? {
-            let point = self.read_point(number)?;
-            names.extend(point.files.iter().filter_map(PointFile::shared_name));
-        }
-        Ok(names)
-    }
-
     /// Gives points their names back of which nothing has been removed yet: the sync after which
     /// that is done may have failed, and is to cover their removal when it is done again.
     pub(super) fn restore_pruned(&self) -> Result<()> {
-        for dir in self.pruned()? {
-            let name = dir.file_name().and_then(|name| name.to_str());
-            let number = name.and_then(|name| number_of(name.strip_suffix(PRUNED)?));
-            let Some(number) = number.filter(|number| self.is_whole(*number, &dir)) else {
+        for (number, dir) in self.pruned()? {
+            if !self.is_whole(number, &dir) {
                 continue;
-            };
+            }
             let renamed = self.vfs.rename(&dir, &self.point(number));
             renamed.map_err(|e| Error::io("rename the directory", &dir, e))?;
         }
@@ -227,21 +214,23 @@ impl Layout<'_> {
             .is_ok_and(|point| point.files.iter().all(is_there))
     }
 
-    /// The directories of points that are being removed.
-    pub(super) fn pruned(&self) -> Result<Vec<PathBuf>> {
+    /// The numbers and directories of points that are being removed.
+    pub(super) fn pruned(&self) -> Result<Vec<(u64, PathBuf)>> {
         self.points_with(PRUNED)
     }
 
-    /// The points that are being made, or were when a process died.
-    pub(super) fn unfinished(&self) -> Result<Vec<PathBuf>> {
+    /// Those of the points that are being made, or were when a process died.
+    pub(super) fn unfinished(&self) -> Result<Vec<(u64, PathBuf)>> {
         self.points_with(UNFINISHED)
     }
 
-    fn points_with(&self, suffix: &str) -> Result<Vec<PathBuf>> {
+    fn points_with(&self, suffix: &str) -> Result<Vec<(u64, PathBuf)>> {
         let names = self.list(&self.points())?;
-        let is_one = |name: &&String| name.strip_suffix(suffix).and_then(number_of).is_some();
-        let found = names.iter().filter(is_one);
-        Ok(found.map(|name| self.points().join(name)).collect())
+        let one = |name: &String| {
+            let number = name.strip_suffix(suffix).and_then(number_of)?;
+            Some((number, self.points().join(name)))
+        };
+        Ok(names.iter().filter_map(one).collect())
     }
 
     /// Reads what a point consists of.

@@ -80,6 +80,11 @@ impl Point {
         bytes.fold(0, u64::saturating_add)
     }
 
+    /// The names of its data files among those that points share.
+    pub(super) fn shared_names(&self) -> impl Iterator<Item = String> {
+        self.files.iter().filter_map(PointFile::shared_name)
+    }
+
     pub(super) fn encode(&self) -> String {
         let mut out = format!("{HEADER} {VERSION}\n");
         let mut line = |text: std::fmt::Arguments<'_>| {

@@ -1,7 +1,7 @@
 //! Removing points, and the data files that no other point needs.
 
 use super::Repository;
-use super::point::PointFile;
+use super::point::Point;
 use crate::base::seeded::{seeded, slip};
 use crate::error::{Error, Result};
 use std::collections::HashSet;
@@ -61,8 +61,7 @@ impl Repository {
         } else {
             kept
         };
-        let needed = needed.iter().flat_map(|point| &point.files);
-        let needed: HashSet<String> = needed.filter_map(PointFile::shared_name).collect();
+        let needed: HashSet<String> = needed.iter().flat_map(Point::shared_names).collect();
         let mut pruned = Pruned {
             points: gone.iter().map(|point| point.number).collect(),
             kept: kept.iter().map(|point| point.number).collect(),
@@ -79,7 +78,7 @@ impl Repository {
             removed.map_err(|e| Error::io("remove the file", &path, e))?;
             pruned.files += 1;
         }
-        for dir in layout.pruned()?.into_iter().chain(layout.unfinished()?) {
+        for (_, dir) in layout.pruned()?.into_iter().chain(layout.unfinished()?) {
             layout.remove_dir(&dir)?;
         }
         Ok(pruned)

@@ -2,7 +2,7 @@ use super::*;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::Vfs;
-use crate::vfs::sim::{Call, Fault, Keep, Op, SimRuntime, SimVfs};
+use crate::vfs::sim::{Fault, Keep, Op, SimRuntime, SimVfs};
 use crate::{Db, ErrorKind, Options};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -66,6 +66,37 @@ impl Story {
         let large = vec![self.points.len() as u8; 2000];
         self.db.put("large", &large).unwrap();
         self.model.insert(b"large".to_vec(), large);
+    }
+
+    /// The nth call of this kind in the directory fails. True once it has.
+    fn fail(&self, dir: &'static str, op: Op, nth: u64) -> Arc<AtomicBool> {
+        let (met, mut seen) = (Arc::new(AtomicBool::new(false)), 0);
+        let failed = Arc::clone(&met);
+        self.machine.disk.set_fault(Box::new(move |call| {
+            let is_one = call.op == op && call.path.starts_with(dir);
+            seen += u64::from(is_one);
+            if is_one && seen == nth {
+                failed.store(true, Ordering::Relaxed);
+                return Fault::Fail(IoKind::Other);
+            }
+            Fault::None
+        }));
+        met
+    }
+
+    /// What is there after a power cut is sound, these points among it.
+    fn holds(&self, numbers: &[u64]) {
+        for keep in (0..12).flat_map(keeps) {
+            let disk = self.machine.disk.power_cut(keep);
+            let listed = repository(&disk).points().unwrap();
+            assert!(listed.damaged.is_empty(), "{:?}", listed.damaged);
+            let listed: Vec<u64> = listed.points.iter().map(|point| point.number).collect();
+            assert!(numbers.iter().all(|n| listed.contains(n)), "{listed:?}");
+            for number in listed {
+                let verified = repository(&disk).verify(number).unwrap();
+                assert!(verified.is_sound(), "{number}: {:?}", verified.problems);
+            }
+        }
     }
 
     /// The n-th call from now on meets the fault. True once it has.
@@ -316,18 +347,7 @@ fn what_a_failed_sync_of_a_directory_may_have_lost_is_done_again() {
     for nth in 0.. {
         let mut story = Story::with_points(0);
         story.write();
-        let (met, mut syncs) = (Arc::new(AtomicBool::new(false)), 0);
-        let seen = Arc::clone(&met);
-        let failing = move |call: &Call<'_>| {
-            let is_one = call.op == Op::SyncDir && call.path.starts_with(REPOSITORY);
-            syncs += u64::from(is_one);
-            if !is_one || syncs != nth + 1 {
-                return Fault::None;
-            }
-            seen.store(true, Ordering::Relaxed);
-            Fault::Fail(IoKind::Other)
-        };
-        story.machine.disk.set_fault(Box::new(failing));
+        let met = story.fail(REPOSITORY, Op::SyncDir, nth + 1);
         let backups = repository(&story.machine.disk);
         // Each of them that fails is tried again, as a program of its own does every hour.
         let back_up = |story: &Story| {
@@ -355,36 +375,6 @@ fn what_a_failed_sync_of_a_directory_may_have_lost_is_done_again() {
         if !met.load(Ordering::Relaxed) {
             assert!(nth > 6, "{nth}");
             break;
-        }
-    }
-}
-
-impl Story {
-    /// The nth call of this kind in the directory fails.
-    fn fail(&self, dir: &'static str, op: Op, nth: u64) {
-        let mut seen = 0;
-        self.machine.disk.set_fault(Box::new(move |call| {
-            let is_one = call.op == op && call.path.starts_with(dir);
-            seen += u64::from(is_one);
-            if is_one && seen == nth {
-                return Fault::Fail(IoKind::Other);
-            }
-            Fault::None
-        }));
-    }
-
-    /// What is there after a power cut is sound, these points among it.
-    fn holds(&self, numbers: &[u64]) {
-        for keep in (0..12).flat_map(keeps) {
-            let disk = self.machine.disk.power_cut(keep);
-            let listed = repository(&disk).points().unwrap();
-            assert!(listed.damaged.is_empty(), "{:?}", listed.damaged);
-            let listed: Vec<u64> = listed.points.iter().map(|point| point.number).collect();
-            assert!(numbers.iter().all(|n| listed.contains(n)), "{listed:?}");
-            for number in listed {
-                let verified = repository(&disk).verify(number).unwrap();
-                assert!(verified.is_sound(), "{number}: {:?}", verified.problems);
-            }
         }
     }
 }
