@@ -10,8 +10,8 @@ use crate::version::{Generation, Partition};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-/// A slice that nobody pays for is put off for this many times as long as the last one took, if
-/// look-ups waited for the device meanwhile.
+/// A slice is put off for this many times as long as the last one took, if look-ups waited for the
+/// device meanwhile and nobody has scanned since.
 const GIVES_WAY: u32 = 3;
 
 /// What is known of earlier slices.
@@ -21,8 +21,15 @@ pub(crate) struct Passes {
     failed: Mutex<HashSet<PartitionId>>,
     /// Where merges with victims have failed since the last pass that succeeded.
     failed_with_victims: Mutex<HashSet<PartitionId>>,
-    /// Until when slices that nobody pays for give way to look-ups.
-    rest_ends: Mutex<Duration>,
+    rest: Mutex<Rest>,
+}
+
+/// When slices give way to look-ups.
+#[derive(Debug, Default)]
+struct Rest {
+    ends: Duration,
+    /// What scans had paid and not got back when it began: it is over when they pay more.
+    paid: u64,
 }
 
 impl Passes {
@@ -50,18 +57,21 @@ impl Passes {
 
     /// A slice has ended at `now` and took so long, while look-ups read files so often: each
     /// millisecond or more often, they keep the device busy, and wait for it behind the slice.
-    pub(crate) fn ended(&self, now: Duration, took: Duration, misses: u64) {
+    /// Scans have `paid` so much that they have not got back.
+    pub(crate) fn ended(&self, now: Duration, took: Duration, misses: u64, paid: u64) {
         if u128::from(misses) > took.as_millis() {
-            let rest = took.saturating_mul(GIVES_WAY);
-            let mut ends = self.rest_ends.lock();
-            *ends = now.saturating_add(rest).max(*ends);
+            let ends = now.saturating_add(took.saturating_mul(GIVES_WAY));
+            let mut rest = self.rest.lock();
+            let ends = ends.max(rest.ends);
+            *rest = Rest { ends, paid };
         }
     }
 
-    /// How long slices that nobody pays for still give way.
-    pub(crate) fn rest_left(&self, now: Duration) -> Option<Duration> {
-        let left = self.rest_ends.lock().saturating_sub(now);
-        (!left.is_zero()).then_some(left)
+    /// How long slices still give way if nobody scans, of which what scans have `paid` is proof.
+    pub(crate) fn rest_left(&self, now: Duration, paid: u64) -> Option<Duration> {
+        let rest = self.rest.lock();
+        let left = rest.ends.saturating_sub(now);
+        (!left.is_zero() && paid <= rest.paid).then_some(left)
     }
 }
 

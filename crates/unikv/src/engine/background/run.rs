@@ -161,7 +161,7 @@ impl Background {
             self.core.health.backoff_left(is_of, now),
             self.scheduler.left_alone_for(now),
             self.idle_begins_in(now),
-            self.passes.rest_left(now),
+            self.gives_way_for(now),
             self.hints_due_in(now).filter(|rest| !rest.is_zero()),
             self.mark_due_in(now).filter(|rest| !rest.is_zero()),
             self.space.look_again_in(),

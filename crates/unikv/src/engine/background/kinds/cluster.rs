@@ -6,8 +6,8 @@
 //! than they have lost, goes on as fast as they pay whether anybody writes or not, and a workload
 //! without scans pays nothing. While writers are idle slices are due without being paid, and before
 //! them UnsortedStores of many tables are merged. Writers are idle when the last sequence number
-//! has not changed for a second, or when somebody waits for the background to become quiet. Where
-//! nobody has scanned and look-ups wait for the device, slices take a quarter of the time.
+//! has not changed for a second, or when somebody waits for the background to become quiet. While
+//! nobody scans and look-ups wait for the device, slices take a quarter of the time, paid or not.
 //!
 //! **Bounds.** No more files are chosen than there may be garbage. Over the life of a database no
 //! more than [`MOST_COPIES`] bytes are copied for each byte of the user's: the first time that is
@@ -111,16 +111,19 @@ impl Background {
     /// Copies the values of a slice.
     fn run_slice(&self, plan: &MergePlan) -> Result<Ended> {
         let (ran, took, misses) = self.core.beside_look_ups(|| self.run_plan(plan));
-        self.passes.ended(self.core.now(), took, misses);
+        let paid = scan_sources::paid_in_all(&self.read.view.load().version);
+        self.passes.ended(self.core.now(), took, misses, paid);
         ran.map(|()| Ended::Done)
     }
 
-    /// Whether slices that nobody pays for give way to look-ups. Not to scans, which pay for them,
-    /// nor where somebody waits for the background.
-    fn gives_way(&self, version: &Version) -> bool {
-        !self.idle.asked.any()
-            && scan_sources::paid_in_all(version) == 0
-            && self.passes.rest_left(self.core.now()).is_some()
+    /// How long slices give way to look-ups if nobody scans; `None`: they do not, as where somebody
+    /// waits for the background.
+    pub(crate) fn gives_way_for(&self, now: Duration) -> Option<Duration> {
+        if self.idle.asked.any() {
+            return None;
+        }
+        let paid = scan_sources::paid_in_all(&self.read.view.load().version);
+        self.passes.rest_left(now, paid)
     }
 
     /// Whether values may be copied for scans.
@@ -159,7 +162,7 @@ impl Background {
                 return Some(Plan::Freeze(due));
             }
         }
-        if is_idle && self.gives_way(&catalog.version) {
+        if self.gives_way_for(self.core.now()).is_some() {
             return None;
         }
         let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };

@@ -507,12 +507,12 @@ fn writers_that_wait_for_a_flush_do_not_rest() {
 }
 
 #[test]
-fn slices_that_nobody_pays_for_give_way_to_look_ups_that_wait_for_the_device() {
+fn slices_give_way_to_look_ups_that_wait_for_the_device() {
     let (machine, db, model) = scattered(89);
     let engine = &db.0.engine;
     // A slice has taken a second, and look-ups have missed twice in each of its milliseconds.
     let (now, took) = (engine.core.now(), Duration::from_secs(1));
-    engine.background.passes.ended(now, took, 2000);
+    engine.background.passes.ended(now, took, 2000, 0);
     pass(&db, Duration::from_secs(2));
     assert_eq!(db.stats().clusterings, 0);
     pass(&db, Duration::from_secs(2));
@@ -521,7 +521,7 @@ fn slices_that_nobody_pays_for_give_way_to_look_ups_that_wait_for_the_device() {
 }
 
 #[test]
-fn they_do_not_where_few_look_ups_miss_or_scans_have_paid_or_somebody_waits() {
+fn they_do_not_where_few_look_ups_miss_or_somebody_scans_or_waits() {
     let took = Duration::from_secs(60);
     for (misses, scans, waits) in [
         (50_000, false, false),
@@ -533,7 +533,7 @@ fn they_do_not_where_few_look_ups_miss_or_scans_have_paid_or_somebody_waits() {
         engine
             .background
             .passes
-            .ended(engine.core.now(), took, misses);
+            .ended(engine.core.now(), took, misses, 0);
         if scans {
             assert_eq!(db.iter().count(), KEYS as usize);
         }
@@ -544,4 +544,22 @@ fn they_do_not_where_few_look_ups_miss_or_scans_have_paid_or_somebody_waits() {
         assert!(db.stats().clusterings > 0, "{misses} {scans} {waits}");
         ends_well(&machine, db, &model);
     }
+}
+
+#[test]
+fn what_scans_have_paid_waits_until_somebody_scans_again() {
+    let (machine, db, model) = scattered(90);
+    let engine = &db.0.engine;
+    let scan = || assert_eq!(db.range(key(200)..).expecting(50).take(50).count(), 50);
+    let paid = || scan_sources::paid_in_all(&version(&db));
+    scan();
+    assert!(paid() > 0);
+    let (now, took) = (engine.core.now(), Duration::from_secs(60));
+    engine.background.passes.ended(now, took, 90_000, paid());
+    pass(&db, Duration::from_secs(3));
+    assert_eq!(db.stats().clusterings, 0);
+    scan();
+    pass(&db, Duration::from_secs(3));
+    assert!(db.stats().clusterings > 0);
+    ends_well(&machine, db, &model);
 }
