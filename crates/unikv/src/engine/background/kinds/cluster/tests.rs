@@ -2,8 +2,10 @@ use crate::base::file_header::HEADER_LEN;
 use crate::db::Db;
 use crate::engine::tests::common::{all_the_same, delete, flush_apart, key, put, version};
 use crate::engine::tests::{Machine, Model, same, small};
+use crate::jobs::compact::cluster::{self, Wanted};
 use crate::partition::scan_sources::{self, MOST_FILES};
 use crate::record::RecordFile;
+use crate::version::Partition;
 use crate::vfs::sim::{Fault, Op};
 use crate::{Batch, Clustering, Error, Options};
 use std::sync::Arc;
@@ -179,9 +181,8 @@ fn it_begins_when_nobody_has_written_for_a_second() {
 
 #[test]
 fn garbage_leaves_room_for_it_or_it_waits() {
-    // With 2.8 there is not as much room as a collection leaves, and enough before it is all used
-    // up.
-    for (max_space_amp, clusterings) in [(1.1, 0), (2.8, 1), (4.0, 1)] {
+    // With 2.8 there is room for some at a time.
+    for (max_space_amp, clusterings) in [(1.1, 0), (2.8, 2), (4.0, 1)] {
         let machine = Machine::new(74);
         let (db, _) = machine.open(idle().max_space_amp(max_space_amp));
         let mut model = Model::new();
@@ -561,5 +562,64 @@ fn what_scans_have_paid_waits_until_somebody_scans_again() {
     scan();
     pass(&db, Duration::from_secs(3));
     assert!(db.stats().clusterings > 0);
+    ends_well(&machine, db, &model);
+}
+
+/// One file of each partition would give nothing to move.
+#[test]
+fn where_there_is_room_for_few_files_they_are_those_of_one_partition() {
+    let machine = Machine::new(91);
+    let (db, _) = machine.open(idle().partition_bytes(32 << 10));
+    let mut model = Model::new();
+    scatter(&db, &mut model, 6, 0);
+    db.quiesce().unwrap();
+    // Each round makes a run of values in each partition.
+    for round in 0..3 {
+        for flush in 0..5 {
+            for i in (round + 5 * flush..KEYS).step_by(25) {
+                put(&db, &mut model, i, 1);
+            }
+            db.flush().unwrap();
+        }
+        db.compact().unwrap();
+        db.quiesce().unwrap();
+    }
+    let version = version(&db);
+    let partitions = version.partitions();
+    assert!(
+        partitions.len() >= 3 && most_files(&db) > 3,
+        "{}",
+        most_files(&db)
+    );
+    // The partitions in which values are to move.
+    let to_move = |most_bytes: u64, may_be_written: &dyn Fn(&Partition) -> bool| {
+        let wanted = Wanted {
+            most_bytes,
+            most_runs: 1,
+            may_be_written,
+            is_left_alone: &|_| false,
+        };
+        let files = cluster::choose(&version, &wanted);
+        let numbers = files.iter().map(|file| file.meta().number).collect();
+        let bytes = partitions.iter().map(|p| super::bytes_in(p, &numbers));
+        let bytes = bytes.enumerate().filter(|(_, bytes)| *bytes > 0);
+        (
+            files.len(),
+            bytes.map(|(index, _)| index).collect::<Vec<_>>(),
+        )
+    };
+    let mut least = None;
+    for most_bytes in (0..200 << 10).step_by(512) {
+        let (files, found) = to_move(most_bytes, &|_| true);
+        assert_eq!(files == 0, found.is_empty(), "{most_bytes}: {found:?}");
+        if files > 0 && least.is_none() {
+            least = Some(most_bytes);
+            assert_eq!(found.len(), 1, "{found:?}");
+        }
+    }
+    assert!(least.is_some_and(|least| least > 0), "{least:?}");
+    let (_, all) = to_move(u64::MAX, &|_| true);
+    let (_, others) = to_move(u64::MAX, &|p| p.id != partitions[all[0]].id);
+    assert!(all.len() > 2 && others == all[1..], "{all:?} {others:?}");
     ends_well(&machine, db, &model);
 }
