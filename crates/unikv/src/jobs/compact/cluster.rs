@@ -12,9 +12,11 @@
 //!
 //! Files are moved like victims of garbage collection ([`super::merge`]): when the last of its
 //! values has moved, a file is dropped. Until then what was copied lies on the disk twice. So as
-//! much is chosen at a time as there may be garbage, key table by key table: of a file here and one
-//! there nothing would move. In each the oldest come first; and because what has moved counts as
-//! garbage, the next slice chooses the same files again.
+//! much is chosen at a time as there may be garbage; and because the oldest come first and what has
+//! moved counts as garbage, the next slice chooses the same files again. Where the oldest that fit
+//! have no key table in common, as with runs of many partitions, nothing would move: then as many
+//! of one key table are chosen as fit, and of the next. Either choice follows from the version
+//! alone.
 
 use super::gc::named_by_tables;
 use crate::base::keys::FileNumber;
@@ -22,57 +24,27 @@ use crate::jobs::space::garbage::record_bytes;
 use crate::key_table::{KeyTableMeta, RecordFileRefs, STREAMED_BYTES};
 use crate::partition::scan_sources::MOST_FILES;
 use crate::record::RecordFile;
-use crate::version::{Partition, Version};
+use crate::version::Version;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 /// More than garbage collection takes at a time.
 const MOST_VICTIMS: usize = 1 << 10;
 
-/// What may be clustered.
-pub(crate) struct Wanted<'a> {
-    /// Bytes that may live in the files.
-    pub(crate) most_bytes: u64,
-    /// Runs that a key table may have.
-    pub(crate) most_runs: usize,
-    /// Whether the key tables of a partition may be written again.
-    pub(crate) may_be_written: &'a dyn Fn(&Partition) -> bool,
-    /// Whether a file is left as it is.
-    pub(crate) is_left_alone: &'a dyn Fn(FileNumber) -> bool,
-}
-
-/// Files to be clustered together. None: neighbours lie together, or what does not is less than the
-/// key tables that would be written again.
-pub(crate) fn choose(version: &Version, wanted: &Wanted<'_>) -> Vec<Arc<RecordFile>> {
-    let files = Files::new(version, wanted);
-    let mut chosen: BTreeMap<FileNumber, &Arc<RecordFile>> = BTreeMap::new();
-    let (mut left, mut written) = (wanted.most_bytes, 0);
-    let partitions = version.partitions().iter();
-    let partitions = partitions.filter(|p| (wanted.may_be_written)(p));
-    for table in partitions.flat_map(|p| &p.key_tables) {
-        let mut of_table: Vec<_> = files.of(table.meta()).collect();
-        of_table.sort_unstable_by_key(|file| file.meta().number);
-        let (mut room, mut is_full) = (left, chosen.len() >= MOST_VICTIMS);
-        of_table.retain(|file| {
-            let number = file.meta().number;
-            if chosen.contains_key(&number) {
-                return true;
-            }
-            let rest = room.checked_sub(files.live(number));
-            is_full |= rest.is_none();
-            room = rest.filter(|_| !is_full).unwrap_or(room);
-            !is_full
-        });
-        if of_table.len() > 1 {
-            left = room;
-            written += table.meta().len;
-            chosen.extend(of_table.into_iter().map(|file| (file.meta().number, file)));
-        }
+/// Files to be clustered together, in which at most `most_bytes` live, so that no key table has
+/// more than `most_runs`. None: neighbours lie together, or what does not is less than the key
+/// tables that would be written again.
+pub(crate) fn choose(version: &Version, most_bytes: u64, most_runs: usize) -> Vec<Arc<RecordFile>> {
+    let files = Files::new(version, most_runs);
+    let mut chosen = files.oldest(most_bytes);
+    if files.written_again(&chosen) == 0 {
+        chosen = files.table_by_table(most_bytes);
     }
     // Of all that stands in them: what is dead may be what slices have left behind.
-    let records: u64 = chosen.values().map(|file| record_bytes(file)).sum();
-    if records >= written {
-        chosen.into_values().cloned().collect()
+    let records: u64 = chosen.iter().map(|file| record_bytes(file)).sum();
+    let written = files.written_again(&chosen);
+    if written > 0 && records >= written {
+        chosen.into_iter().cloned().collect()
     } else {
         Vec::new()
     }
@@ -90,20 +62,21 @@ pub(crate) fn bytes_to_move(table: &KeyTableMeta, is_victim: impl Fn(FileNumber)
 /// The files of a version out of which values are to move.
 struct Files<'a> {
     version: &'a Version,
-    wanted: &'a Wanted<'a>,
+    /// Runs that a key table may have.
+    most_runs: usize,
     /// Those of an UnsortedStore, and those in which it has values: they would not be freed.
     unmerged: HashSet<FileNumber>,
-    /// What of each is to move in all key tables.
+    /// What is to move out of each, of all key tables.
     spread: HashMap<FileNumber, u64>,
 }
 
 impl<'a> Files<'a> {
-    fn new(version: &'a Version, wanted: &'a Wanted<'a>) -> Files<'a> {
+    fn new(version: &'a Version, most_runs: usize) -> Files<'a> {
         let mut unmerged = version.tables();
         unmerged.extend(named_by_tables(version));
         let mut files = Files {
             version,
-            wanted,
+            most_runs,
             unmerged,
             spread: HashMap::new(),
         };
@@ -117,19 +90,68 @@ impl<'a> Files<'a> {
         files
     }
 
-    /// Bytes of what lives in a file.
+    /// As many as fit, the oldest first.
+    fn oldest(&self, most_bytes: u64) -> Vec<&'a Arc<RecordFile>> {
+        let mut left = most_bytes;
+        let files = self.by_age(self.spread.keys().copied()).into_iter();
+        let files = files.take(MOST_VICTIMS);
+        files
+            .take_while(|file| self.fits(file, &mut left))
+            .collect()
+    }
+
+    /// As many of one key table as fit, and of the next, if they are several.
+    fn table_by_table(&self, most_bytes: u64) -> Vec<&'a Arc<RecordFile>> {
+        let (mut left, mut chosen) = (most_bytes, BTreeMap::new());
+        let tables = self.version.key_tables().map(|table| table.meta());
+        for table in tables.filter(|_| !self.spread.is_empty()) {
+            let of_table = self.by_age(self.refs(table).map(|refs| refs.file));
+            let is_new = |file: &&Arc<RecordFile>| !chosen.contains_key(&file.meta().number);
+            let (new, known): (Vec<_>, Vec<_>) = of_table.into_iter().partition(is_new);
+            let mut after = left;
+            let new = new.into_iter().take(MOST_VICTIMS - chosen.len());
+            let new: Vec<_> = new.take_while(|file| self.fits(file, &mut after)).collect();
+            if known.len() + new.len() > 1 {
+                left = after;
+                chosen.extend(new.into_iter().map(|file| (file.meta().number, file)));
+            }
+        }
+        chosen.into_values().collect()
+    }
+
+    /// Those of `numbers` that may be chosen, the oldest first.
+    fn by_age(&self, numbers: impl Iterator<Item = FileNumber>) -> Vec<&'a Arc<RecordFile>> {
+        let mut files: Vec<_> = numbers
+            // A file of which little is to move is one of a load in key order.
+            .filter(|number| {
+                self.spread
+                    .get(number)
+                    .is_some_and(|b| *b >= self.live(*number) / 2)
+            })
+            .filter_map(|number| self.version.record_file(number))
+            .collect();
+        files.sort_unstable_by_key(|file| file.meta().number);
+        files
+    }
+
+    /// Takes what lives in the file from what is `left`, if it is not more.
+    fn fits(&self, file: &RecordFile, left: &mut u64) -> bool {
+        let rest = left.checked_sub(self.live(file.meta().number));
+        *left = rest.unwrap_or(*left);
+        rest.is_some()
+    }
+
     fn live(&self, file: FileNumber) -> u64 {
         self.version.live().get(&file).map_or(0, |live| live.bytes)
     }
 
-    /// Those that a key table names and that may be chosen.
-    fn of(&self, table: &'a KeyTableMeta) -> impl Iterator<Item = &'a Arc<RecordFile>> {
-        self.refs(table).filter_map(|RecordFileRefs { file, .. }| {
-            // A file of which little is to move is one of a load in key order.
-            let spread = self.spread.get(file).copied().unwrap_or_default();
-            let may = spread >= self.live(*file) / 2 && !(self.wanted.is_left_alone)(*file);
-            self.version.record_file(*file).filter(|_| may)
-        })
+    /// Bytes of the key tables out of which something moves when these files are chosen.
+    fn written_again(&self, files: &[&Arc<RecordFile>]) -> u64 {
+        let numbers: HashSet<_> = files.iter().map(|file| file.meta().number).collect();
+        let tables = self.version.key_tables().map(|table| table.meta());
+        let is_victim = |file| numbers.contains(&file);
+        let written = tables.filter(|table| bytes_to_move(table, is_victim) > 0);
+        written.map(|table| table.len).sum()
     }
 
     /// What of a key table is to move.
@@ -150,9 +172,7 @@ impl<'a> Files<'a> {
         if flushed.len() + runs.len() <= MOST_FILES {
             flushed.clear();
         }
-        flushed
-            .into_iter()
-            .chain(smallest(runs, self.wanted.most_runs))
+        flushed.into_iter().chain(smallest(runs, self.most_runs))
     }
 }
 

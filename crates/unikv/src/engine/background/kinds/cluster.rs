@@ -29,7 +29,7 @@ use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, Result};
-use crate::jobs::compact::cluster::{self, Wanted};
+use crate::jobs::compact::cluster;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::space::garbage::Pressure;
 use crate::key_table::KeyTable;
@@ -47,8 +47,9 @@ const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 const MOST_COPIES: u64 = 2;
 /// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// Runs of values that a key table may have.
+/// Runs of values that a key table may have, and where writers are idle.
 const RUNS: usize = 6;
+const RUNS_WHEN_IDLE: usize = 4;
 /// An UnsortedStore of no more tables is not merged for scans alone.
 const FEW_TABLES: usize = 3;
 
@@ -164,27 +165,22 @@ impl Background {
         if self.gives_way_for(self.core.now()).is_some() {
             return None;
         }
+        let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
         let is_due = |bytes: u64, p: &Partition, most: u64| {
             let price = bytes.min(slice_bytes);
             let is_paid = is_idle || p.scan_cost.paid() >= price;
             bytes > 0 && is_paid && price <= most
         };
-        let may = |p: &Partition| ask.is_free(p.id) && !self.passes.has_failed(p.id);
-        let may_be_written = |p: &Partition| {
-            may(p) && (is_idle || p.scan_cost.paid() >= scan_sources::least_paid(p))
-        };
         // What flushes wrote is copied once in any case.
         for (most_runs, most) in [
-            (RUNS, self.most_copies(&catalog.version)),
+            (most_runs, self.most_copies(&catalog.version)),
             (usize::MAX, u64::MAX),
         ] {
-            let victims = self.fragmented(&catalog.version, is_idle, most_runs, &may_be_written);
+            let victims = self.fragmented(&catalog.version, is_idle, most_runs);
             let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
+            let may = |p: &&Arc<Partition>| ask.is_free(p.id) && !self.passes.has_failed(p.id);
             let bytes_in = |p| bytes_in(p, &numbers);
-            let partitions = partitions
-                .iter()
-                .filter(|p| may(p))
-                .map(|p| (bytes_in(p), p));
+            let partitions = partitions.iter().filter(may).map(|p| (bytes_in(p), p));
             let due = partitions.filter(|(bytes, p)| is_due(*bytes, p, most));
             if let Some((_, partition)) = due.max_by_key(|(bytes, _)| *bytes) {
                 return Some(Plan::Slice(MergePlan {
@@ -219,7 +215,6 @@ impl Background {
         version: &Arc<Version>,
         is_idle: bool,
         most_runs: usize,
-        may_be_written: &dyn Fn(&Partition) -> bool,
     ) -> Vec<Arc<RecordFile>> {
         let limit = self.space.space_limit();
         let space = self.space.space_of(version, limit.horizon);
@@ -237,13 +232,12 @@ impl Background {
         let (_, pinned) = self.core.store.pinned();
         let choose = |most: u64| {
             let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
-            let wanted = Wanted {
-                most_bytes: room.min(free),
-                most_runs,
-                may_be_written,
-                is_left_alone: &|file| damaged.contains(&file) || left_alone.contains(file),
-            };
-            cluster::choose(version, &wanted)
+            let mut files = cluster::choose(version, room.min(free), most_runs);
+            files.retain(|file| {
+                let number = file.meta().number;
+                !damaged.contains(&number) && !left_alone.contains(number)
+            });
+            files
         };
         // They stay until the last of their values has moved, and no collection is to begin for
         // that, nor a pause of writers.

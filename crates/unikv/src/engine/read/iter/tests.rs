@@ -88,9 +88,8 @@ fn clustered_values_take_a_scan_few_reads() {
     };
     let scattered = reads_under(Clustering::LeastWriting);
     let clustered = reads_under(Clustering::Automatic);
-    // In up to six runs.
     assert!(
-        clustered * 3 <= scattered,
+        clustered * 4 <= scattered,
         "{clustered} reads where values are clustered, {scattered} where not"
     );
 }
