@@ -28,7 +28,7 @@ fi
 mkdir -p "$DIR"
 
 # The C library keeps what is freed in an arena for each thread, by default eight for each core: with so many RocksDB
-# is killed for want of memory in the rows with a writer beside, or with several threads.
+# is killed for want of memory in rows with a writer beside, or with several threads.
 export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-2}
 
 source scripts/read_ahead.sh
