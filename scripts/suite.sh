@@ -3,7 +3,7 @@
 # and writes results.json and report.html. docs/benchmarks/README.md tells what they mean.
 #
 # Variables (defaults below): SCALE, EXPERIMENTS, RUNS, ENGINES, LONGEST_PHASE, ROUNDS, DIR, OUT, MOST_DISK,
-# READ_AHEAD_KB, MALLOC_ARENA_MAX (of the C library, for all engines),
+# READ_AHEAD_KB,
 # PEERS (1: with the engines of crates/unikv-bench-peers, of which LevelDB needs libleveldb-dev, RocksDB a C++
 # compiler, libclang-dev and half an hour, Pebble and BadgerDB Go), FEATURES (of that crate, to leave some out).
 set -euo pipefail
@@ -26,10 +26,6 @@ else
 fi
 "${build[@]}"
 mkdir -p "$DIR"
-
-# The C library keeps what is freed in an arena for each thread, by default eight for each core: with so many RocksDB
-# is killed for want of memory in rows with a writer beside, or with several threads.
-export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-2}
 
 source scripts/read_ahead.sh
 trap restore_read_ahead EXIT
