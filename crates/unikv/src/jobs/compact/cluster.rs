@@ -36,13 +36,17 @@ const MOST_VICTIMS: usize = 1 << 10;
 /// tables that would be written again.
 pub(crate) fn choose(version: &Version, most_bytes: u64, most_runs: usize) -> Vec<Arc<RecordFile>> {
     let files = Files::new(version, most_runs);
+    if files.spread.is_empty() {
+        return Vec::new();
+    }
     let mut chosen = files.oldest(most_bytes);
-    if files.written_again(&chosen) == 0 {
+    let mut written = files.written_again(&chosen);
+    if written == 0 {
         chosen = files.table_by_table(most_bytes);
+        written = files.written_again(&chosen);
     }
     // Of all that stands in them: what is dead may be what slices have left behind.
     let records: u64 = chosen.iter().map(|file| record_bytes(file)).sum();
-    let written = files.written_again(&chosen);
     if written > 0 && records >= written {
         chosen.into_iter().cloned().collect()
     } else {
@@ -93,19 +97,17 @@ impl<'a> Files<'a> {
     /// As many as fit, the oldest first.
     fn oldest(&self, most_bytes: u64) -> Vec<&'a Arc<RecordFile>> {
         let mut left = most_bytes;
-        let files = self.by_age(self.spread.keys().copied()).into_iter();
-        let files = files.take(MOST_VICTIMS);
-        files
-            .take_while(|file| self.fits(file, &mut left))
-            .collect()
+        let files = self.by_age(self.spread.keys().copied());
+        let fitting = files.into_iter().take(MOST_VICTIMS);
+        let fitting = fitting.take_while(|file| self.fits(file, &mut left));
+        fitting.collect()
     }
 
     /// As many of one key table as fit, and of the next, if they are several.
     fn table_by_table(&self, most_bytes: u64) -> Vec<&'a Arc<RecordFile>> {
         let (mut left, mut chosen) = (most_bytes, BTreeMap::new());
-        let tables = self.version.key_tables().map(|table| table.meta());
-        for table in tables.filter(|_| !self.spread.is_empty()) {
-            let of_table = self.by_age(self.refs(table).map(|refs| refs.file));
+        for table in self.version.key_tables() {
+            let of_table = self.by_age(self.refs(table.meta()).map(|refs| refs.file));
             let is_new = |file: &&Arc<RecordFile>| !chosen.contains_key(&file.meta().number);
             let (new, known): (Vec<_>, Vec<_>) = of_table.into_iter().partition(is_new);
             let mut after = left;
