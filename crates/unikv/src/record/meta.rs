@@ -63,6 +63,11 @@ impl RecordFileMeta {
         self.plain_end() > HEADER_LEN as u64
     }
 
+    /// Whether its values lie as a flush wrote them: merges and collections write no key section.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.key_section && self.ingest_seq.is_none()
+    }
+
     /// Whether its records were written before their sequence numbers were known: large values.
     pub(crate) fn is_unnumbered(&self) -> bool {
         self.max_seq == UNNUMBERED

@@ -54,6 +54,18 @@ pub(crate) fn choose(version: &Version, most_bytes: u64, most_runs: usize) -> Ve
     }
 }
 
+/// Bytes of records that lie as flushes wrote them: what may still be copied for the first time.
+pub(crate) fn flushed_bytes(version: &Version) -> u64 {
+    let tables = version.tables();
+    let flushed = version.record_files().iter();
+    let flushed = flushed.filter(|file| file.meta().is_flushed());
+    let bytes = flushed.map(|file| match file.meta().number {
+        number if tables.contains(&number) => record_bytes(file),
+        number => version.live().get(&number).map_or(0, |live| live.bytes),
+    });
+    bytes.sum()
+}
+
 /// Bytes that a slice moves of a key table: what it has in victims, if they are several.
 pub(crate) fn bytes_to_move(table: &KeyTableMeta, is_victim: impl Fn(FileNumber) -> bool) -> u64 {
     let refs = table.refs.iter().filter(|refs| is_victim(refs.file));
@@ -166,7 +178,7 @@ impl<'a> Files<'a> {
             let file = self.version.record_file(refs.file).map(|file| file.meta());
             match file {
                 Some(_) if self.unmerged.contains(&refs.file) || is_large(refs) => {}
-                Some(meta) if meta.key_section && meta.ingest_seq.is_none() => flushed.push(refs),
+                Some(meta) if meta.is_flushed() => flushed.push(refs),
                 Some(_) => runs.push(refs),
                 None => {}
             }

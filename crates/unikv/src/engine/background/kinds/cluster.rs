@@ -198,15 +198,18 @@ impl Background {
         self.core.options.unsorted_bytes.clamp(least, most)
     }
 
-    /// Bytes of runs that may still be copied.
+    /// Bytes of runs that may still be copied: room is kept for all that has not been copied yet.
     fn most_copies(&self, version: &Version) -> u64 {
+        if seeded!(ClusterForever) {
+            return u64::MAX;
+        }
         let life = self.core.counters.lifetime(version, 0);
         let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
-        if seeded!(ClusterForever) {
-            u64::MAX
-        } else {
-            most.saturating_sub(life.clustered_bytes)
-        }
+        let view = self.read.view.load();
+        let in_memory = view.memtables().map(|handle| handle.table.bytes() as u64);
+        let first = cluster::flushed_bytes(version).saturating_add(in_memory.sum());
+        most.saturating_sub(life.clustered_bytes)
+            .saturating_sub(first)
     }
 
     /// The files from which values are moved: as many as garbage leaves room for, and the disk.

@@ -436,6 +436,39 @@ fn no_more_is_copied_than_twice_what_was_written() {
     ends_well(&machine, db, &model);
 }
 
+/// Else runs could take twice what users write before what flushes wrote is copied, as it is in any
+/// case: three bytes for each of theirs.
+#[test]
+fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_runs() {
+    let machine = Machine::new(92);
+    let (db, _) = machine.open(idle());
+    let mut model = Model::new();
+    let room = || {
+        let background = &db.0.engine.background;
+        let most = background.most_copies(&version(&db));
+        let life = db.stats().lifetime;
+        (most, life.user_bytes_written, life.clustered_bytes)
+    };
+    let keeps_room = || {
+        let (most, written, copied) = room();
+        assert!(most + copied <= written, "{most} {copied} {written}");
+    };
+    for round in 0..8 {
+        (round..KEYS)
+            .step_by(8)
+            .for_each(|i| put(&db, &mut model, i, 0));
+        keeps_room();
+        db.flush().unwrap();
+        keeps_room();
+    }
+    db.compact().unwrap();
+    keeps_room();
+    db.quiesce().unwrap();
+    let (most, written, copied) = room();
+    assert!(copied > 0 && most == 2 * written - copied, "{most}");
+    ends_well(&machine, db, &model);
+}
+
 #[test]
 fn what_was_ingested_stays_where_it_is_unless_many_streams_interleave() {
     for streams in [4, 9] {
