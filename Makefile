@@ -28,7 +28,7 @@ built-tests:
 quick: ## the tests of the engine alone
 	$(CARGO) test -p unikv-db --locked
 
-lint: ## formatting, clippy with warnings denied, links in the documents
+lint: ## formatting, clippy with warnings denied, layers and widths, words and links in the documents
 	@scripts/check_links.sh
 	@scripts/check_words.sh
 	@echo "== formatting"
@@ -39,6 +39,8 @@ lint: ## formatting, clippy with warnings denied, links in the documents
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@echo "== clippy, with the features that are off by default alone"
 	$(CARGO) clippy -p unikv-db --all-targets --no-default-features --features tracing --locked -- -D warnings
+	@echo "== layers, lengths and widths"
+	$(CARGO) test -p unikv-db --locked --test layers --quiet
 
 doc: ## build the documentation, warnings denied
 	@echo "== documentation"

@@ -26,7 +26,7 @@ while read -r line; do
     pattern=${line%|*} instead=${line##*|}
     hits=$({
         git ls-files -z '*.md' | xargs -0 grep -HniP "$pattern" || true
-        git ls-files -z '*.rs' | xargs -0 grep -HniP "^\s*//.*?$pattern" || true
+        git ls-files -z '*.rs' | xargs -0 grep -HniP "(//|\").*?$pattern" || true
     })
     if [[ -n $hits ]]; then
         printf '%s\n' "$hits" | sed "s/$/   [$instead]/" >&2

@@ -1,4 +1,5 @@
-//! RocksDB: as it comes, tuned for point reads, and with values in blob files.
+//! RocksDB: as it comes, tuned for point reads, tuned for scans and syncs too, and with values in
+//! blob files.
 
 use crate::share;
 use rocksdb::{
@@ -18,6 +19,7 @@ const VERSION: &str = "11.8.1, crate rocksdb 0.25";
 pub struct RocksDb {
     db: DB,
     write: WriteOptions,
+    read_ahead_bytes: usize,
 }
 
 /// What it is opened with.
@@ -25,9 +27,26 @@ pub struct RocksDb {
 pub struct Setup {
     options: Options,
     sync: bool,
+    /// Of scans; with 0 it begins to read ahead by itself, after two blocks one after the other.
+    read_ahead_bytes: usize,
 }
 
-/// The three settings.
+/// What is set beside the shares of memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Defaults,
+    Tuned,
+    Scans,
+    Blobs,
+}
+
+/// What a scan of 50 records of a kilobyte takes.
+const SCAN_BYTES: usize = 64 << 10;
+const BLOCK_BYTES: usize = 16 << 10;
+/// Log files that are written over instead of being removed.
+const RECYCLED_LOGS: usize = 4;
+
+/// The four settings.
 pub fn entrants() -> Vec<Box<dyn Contender>> {
     let entrant = |name, setup| -> Box<dyn Contender> {
         Box::new(Entrant::<RocksDb> {
@@ -38,29 +57,39 @@ pub fn entrants() -> Vec<Box<dyn Contender>> {
         })
     };
     vec![
-        entrant("rocksdb", |terms| setup(terms, false, false)),
-        entrant("rocksdb-tuned", |terms| setup(terms, true, false)),
-        entrant("rocksdb-blobs", |terms| setup(terms, true, true)),
+        entrant("rocksdb", |terms| setup(terms, Kind::Defaults)),
+        entrant("rocksdb-tuned", |terms| setup(terms, Kind::Tuned)),
+        entrant("rocksdb-scans", |terms| setup(terms, Kind::Scans)),
+        entrant("rocksdb-blobs", |terms| setup(terms, Kind::Blobs)),
     ]
 }
 
-fn setup(terms: &Terms, tuned: bool, blobs: bool) -> (Setup, Settings) {
+fn setup(terms: &Terms, kind: Kind) -> (Setup, Settings) {
     let mut settings = share::settings(terms);
     let mut table = BlockBasedOptions::default();
     table.set_block_cache(&Cache::new_lru_cache(share::cache(terms) as usize));
-    if tuned {
+    if kind != Kind::Defaults {
         table.set_bloom_filter(10.0, false);
         table.set_cache_index_and_filter_blocks(true);
         table.set_pin_l0_filter_and_index_blocks_in_cache(true);
         settings.push(("bloom filters", "10 bits a key".to_owned()));
         settings.push(("indexes and filters", "in the block cache".to_owned()));
     }
+    if kind == Kind::Scans {
+        table.set_block_size(BLOCK_BYTES);
+        settings.push(("blocks", "of 16 KiB".to_owned()));
+    }
     let mut options = Options::default();
     options.set_block_based_table_factory(&table);
     options.set_compression_type(DBCompressionType::None);
     options.set_write_buffer_size(share::memtable(terms) as usize);
     options.set_max_write_buffer_number(share::MEMTABLES as i32);
-    if blobs {
+    if kind == Kind::Scans {
+        options.set_recycle_log_file_num(RECYCLED_LOGS);
+        settings.push(("log files", "4 are written over".to_owned()));
+        settings.push(("scans", "read 64 KiB ahead".to_owned()));
+    }
+    if kind == Kind::Blobs {
         options.set_enable_blob_files(true);
         options.set_min_blob_size(128);
         options.set_enable_blob_gc(true);
@@ -71,8 +100,12 @@ fn setup(terms: &Terms, tuned: bool, blobs: bool) -> (Setup, Settings) {
         ));
     }
     settings.push(("everything else", "as by default".to_owned()));
-    let sync = terms.sync;
-    (Setup { options, sync }, settings)
+    let setup = Setup {
+        options,
+        sync: terms.sync,
+        read_ahead_bytes: if kind == Kind::Scans { SCAN_BYTES } else { 0 },
+    };
+    (setup, settings)
 }
 
 fn visit_all(
@@ -104,7 +137,11 @@ impl Engine for RocksDb {
         let mut write = WriteOptions::default();
         write.set_sync(setup.sync);
         let db = DB::open(&options, dir).map_err(Failure::engine)?;
-        Ok(RocksDb { db, write })
+        Ok(RocksDb {
+            db,
+            write,
+            read_ahead_bytes: setup.read_ahead_bytes,
+        })
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
@@ -152,7 +189,9 @@ impl Engine for RocksDb {
         limit: usize,
         visit: impl FnMut(&[u8], &[u8]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut iterator = self.db.raw_iterator_opt(ReadOptions::default());
+        let mut read = ReadOptions::default();
+        read.set_readahead_size(self.read_ahead_bytes);
+        let mut iterator = self.db.raw_iterator_opt(read);
         match (direction, from) {
             (Direction::Forwards, Some(key)) => iterator.seek(key),
             (Direction::Forwards, None) => iterator.seek_to_first(),

@@ -220,10 +220,10 @@ fn the_fewest_reads_are_reported_for_one_thread() {
     let mut command = Command::cargo_bin("unikv-bench").unwrap();
     let tiny = ["floor", "--scale", "0.00001", "--memory", "100k"];
     command.args(tiny).args(["--read-us", "34"]);
-    let told = command.assert().success().get_output().stdout.clone();
-    let told = String::from_utf8(told).unwrap();
-    assert!(told.starts_with("1 thread: memory for 100 records, 34 µs a read"));
-    assert!(told.contains("\nmix50:uniform ") && !told.contains("4 threads"));
+    let printed = command.assert().success().get_output().stdout.clone();
+    let printed = String::from_utf8(printed).unwrap();
+    assert!(printed.starts_with("1 thread: memory for 100 records, 34 µs a read"));
+    assert!(printed.contains("\nmix50:uniform ") && !printed.contains("4 threads"));
     let mut command = Command::cargo_bin("unikv-bench").unwrap();
     let unlimited = ["floor", "--experiment", "in-memory", "--read-us", "34"];
     command.args(unlimited).assert().failure();

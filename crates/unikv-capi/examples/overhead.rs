@@ -1,6 +1,7 @@
-//! What the C library costs over the Rust API: get, put and a step of an iterator, in nanoseconds of CPU,
-//! each the least of several rounds that take turns. Or, with `get`, `put` or `step` as argument,
-//! one round of one side alone (`rust` or `c`), for a tool that counts instructions:
+//! What the C library costs over the Rust API: get, put and a step of an iterator, in
+//! nanoseconds of CPU, each the least of several rounds that take turns. Or, with `get`, `put`
+//! or `step` as argument, one round of one side alone (`rust` or `c`), for a tool that counts
+//! instructions:
 //!
 //! ```sh
 //! cargo run --release -p unikv-capi --example overhead

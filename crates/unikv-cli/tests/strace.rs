@@ -7,7 +7,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test fails by panicking, and tells what it has seen"
+    reason = "a test fails by panicking, and says what it has seen"
 )]
 
 #[path = "strace/known.rs"]
@@ -135,7 +135,7 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
     inspected(&mut place, &db, &mut seen);
     dumped_and_loaded(&mut place, &db, &mut seen);
     repaired(&mut place, &db, &mut seen);
-    seen.tell();
+    seen.report();
 }
 
 /// A file of each kind is looked at, and nothing is changed.
@@ -266,7 +266,7 @@ impl Seen {
         assert!(unknown.is_empty(), "not known:\n{}", unknown.join("\n"));
     }
 
-    fn tell(&self) {
+    fn report(&self) {
         let sum: u64 = self.calls.values().sum();
         println!(
             "strace: {sum} accesses to files of the database, all known: {:?}",

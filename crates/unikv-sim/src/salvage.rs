@@ -217,7 +217,7 @@ impl Salvaged {
     }
 
     /// Asserts that nothing is lost or out of date without a word.
-    pub fn must_tell(&self) {
+    pub fn must_report(&self) {
         let report = &self.report;
         let log = !report.log.gaps.is_empty() || report.log.cut.is_some();
         let is_presence = |key: &&Vec<u8>| spaces::is_presence(key);

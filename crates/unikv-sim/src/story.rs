@@ -80,7 +80,7 @@ pub fn assert_none_failed() {
 }
 
 /// The story so far, as it would be printed now.
-pub fn tell() -> String {
+pub fn story() -> String {
     let facts = FACTS.with_borrow(|facts| {
         facts
             .iter()
@@ -137,7 +137,7 @@ fn install() {
             }
             // Before the hook that was there: that of a fuzzer ends the process.
             if FACTS.with_borrow(|facts| !facts.is_empty()) {
-                eprintln!("{}", tell());
+                eprintln!("{}", story());
             }
             default(info);
         }));
@@ -156,14 +156,14 @@ mod tests {
             let _at = scope("UNIKV_CRASH_AT", 3);
         }
         step("put".to_owned());
-        let told = tell();
+        let printed = story();
         assert!(
-            told.starts_with("replay with: UNIKV_SEED=7 cargo test -p unikv-sim --lib"),
-            "{told}"
+            printed.starts_with("replay with: UNIKV_SEED=7 cargo test -p unikv-sim --lib"),
+            "{printed}"
         );
-        assert!(told.contains("  put\n"), "{told}");
+        assert!(printed.contains("  put\n"), "{printed}");
         let _keep = scope("UNIKV_KEEP", "Cut(Torn(5))");
-        assert!(tell().contains(" UNIKV_KEEP='Cut(Torn(5))' cargo"));
+        assert!(story().contains(" UNIKV_KEEP='Cut(Torn(5))' cargo"));
         assert!(panics(|| panic!("seen")));
         assert!(!panics(|| ()));
     }

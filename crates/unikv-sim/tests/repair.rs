@@ -260,7 +260,7 @@ impl Specimen {
 
     fn repaired(&self, disk: &SimVfs) -> Salvaged {
         let salvaged = self.repair(disk, &RepairOptions::default()).unwrap();
-        salvaged.must_tell();
+        salvaged.must_report();
         salvaged
     }
 
@@ -352,7 +352,7 @@ fn without_any_manifest_nothing_stale_comes_back() {
             stale,
             ..
         } = &salvaged;
-        // What is missing must_tell has found among the uncertain keys.
+        // What is missing must_report has found among the uncertain keys.
         assert!(missing.len() <= 5, "{name}: missing {}", show(missing));
         assert_eq!(report.trust, RepairTrust::Files);
         assert!(stale.is_empty(), "{name}: stale {}", show(stale));
@@ -623,7 +623,7 @@ fn without_a_manifest_a_record_file_without_its_first_sector_is_reported() {
                 lose_manifest(&specimen, disk);
                 disk.write_file(&path, &bytes);
             });
-            // What is out of date must_tell accepts where anything is in doubt.
+            // What is out of date must_report accepts where anything is in doubt.
             let stale = salvaged.stale.len() as u64;
             let in_doubt = salvaged.report.in_doubt;
             assert!(in_doubt >= stale, "{name}, {}: {stale}", name_of(&path));
@@ -801,7 +801,7 @@ impl Hindered<'_> {
         let failed = match done {
             Ok(report) => {
                 let salvaged = salvage::judge(disk, report, self.specimen);
-                salvaged.must_tell();
+                salvaged.must_report();
                 // What could not be looked at counts as damaged.
                 if salvaged.report.is_complete() {
                     salvaged.assert_exact(what);

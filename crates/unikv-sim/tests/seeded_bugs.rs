@@ -549,7 +549,7 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::OutlivedForever,
+        Seeded::ObsoleteForever,
         Test("space", "snapshots_held_and_released"),
         0,
     ),
@@ -570,6 +570,30 @@ const CASES: &[Case] = &[
         unit(
             "engine::background::kinds::cluster::tests::no_more_is_copied_than_twice_what_was_written",
         ),
+        0,
+    ),
+    Case(
+        Seeded::ClusterBeyondRoom,
+        unit("engine::background::kinds::cluster::tests::garbage_leaves_room_for_it_or_it_waits"),
+        0,
+    ),
+    Case(
+        Seeded::ClusterUnpaid,
+        unit(
+            "engine::background::kinds::cluster::tests::scans_pay_for_it_beside_writers_that_never_rest",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::ClusterWhole,
+        unit(
+            "engine::background::kinds::cluster::tests::slices_are_small_and_what_happens_between_them_changes_only_the_plan",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::ClusterLarge,
+        unit("engine::background::kinds::cluster::tests::large_values_stay_where_they_are"),
         0,
     ),
     Case(Seeded::RunHidesNewer, Histories, 0),

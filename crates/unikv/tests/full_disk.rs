@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "a test may fail, and tells that it was skipped"
+    reason = "a test may fail, and says that it was skipped"
 )]
 
 mod standstill;

@@ -187,7 +187,7 @@ impl Suite {
         step: usize,
         limited: bool,
     ) -> Result<StepResult, Failure> {
-        let (file, reported) = (self.dir.join("job.json"), self.dir.join("told.jsonl"));
+        let (file, reported) = (self.dir.join("job.json"), self.dir.join("reported.jsonl"));
         let job = Job {
             engine: engine.to_owned(),
             scaled: scaled.clone(),

@@ -194,6 +194,17 @@ pub struct PointView {
 }
 
 impl PhaseView {
+    /// Operations over the time, if there were any.
+    pub fn rate_of_work(&self) -> Option<f64> {
+        (self.operations > 0).then_some(self.operations_per_second)
+    }
+
+    /// Bytes written for each byte of the user's, until the background was quiet if that is known.
+    pub fn written_per_byte(&self) -> Option<f64> {
+        let until_quiet = self.process_write_amplification_until_quiet;
+        until_quiet.or(self.process_write_amplification)
+    }
+
     /// The kind of operation of which there were most.
     pub fn commonest(&self) -> Option<&LatencyView> {
         self.latencies.iter().max_by_key(|latency| latency.count)

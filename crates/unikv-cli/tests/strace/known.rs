@@ -135,7 +135,7 @@ pub const KNOWN: &[Known] = &[
         "ftruncate",
         &[Lock],
         "",
-        "lock: the holder's process id is written anew",
+        "lock: the holder's process id is written again",
     ),
     ("pwrite64", &[Lock], "", "lock: the holder's process id"),
     ("pread64", &[Lock], "", "lock: who holds it"),

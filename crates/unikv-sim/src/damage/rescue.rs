@@ -74,7 +74,7 @@ impl<'a> Rescue<'a> {
         tally.lossy_repairs += u64::from(lost > 0);
         // The end of the newest log has nobody that misses it.
         if specimen.is_missed(damage) {
-            salvaged.must_tell();
+            salvaged.must_report();
         }
         self.intact_is_saved(damage, &salvaged);
     }

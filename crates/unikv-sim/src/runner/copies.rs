@@ -165,7 +165,7 @@ impl Runner {
         let dir = PathBuf::from(format!("/checkpoint{}", self.copies.begun));
         self.copies
             .begin(Place::Checkpoint(dir.clone()), &self.crashed());
-        self.tell(None);
+        self.report(None);
         let made = self.db().checkpoint(&dir);
         if self.may("a checkpoint", made)?.is_some() {
             self.made();
@@ -177,7 +177,7 @@ impl Runner {
         let disk = fork(&self.vfs, Ending::Kill);
         let number = numbers(&disk).last().map_or(1, |last| last + 1);
         self.copies.begin(Place::Point(number), &self.crashed());
-        self.tell(None);
+        self.report(None);
         let made = repository(&self.vfs).back_up(self.db());
         match self.may("a backup", made) {
             Ok(Some(made)) => {
@@ -201,7 +201,7 @@ impl Runner {
             .filter(|copied| copied.is_point());
         let gone = points.rev().skip(keep);
         gone.for_each(|copied| copied.may_be_gone = true);
-        self.tell(None);
+        self.report(None);
         let pruned = repository(&self.vfs).prune(keep);
         if matches!(&pruned, Err(err) if err.kind() == ErrorKind::NotFound) {
             // There has been no backup yet.
@@ -218,7 +218,7 @@ impl Runner {
                 "a pruned point is there"
             );
         }
-        self.tell(None);
+        self.report(None);
         Ok(())
     }
 
@@ -232,6 +232,6 @@ impl Runner {
                 latest.latest_ms().max(latest.followed_ms);
             copied.verify(&disk);
         }
-        self.tell(None);
+        self.report(None);
     }
 }

@@ -44,7 +44,7 @@ impl Runner {
             flushed = self.may("flush after the fault", result)?.is_some();
             if flushed {
                 self.oracle.synced();
-                self.tell(None);
+                self.report(None);
                 break;
             }
             self.let_time_pass();
@@ -134,7 +134,7 @@ impl Runner {
         let value = self.stored(None, value);
         let change = (b"probe".to_vec(), Some(value.clone()));
         let under_way = (vec![change.clone()], None);
-        self.tell(Some(&under_way));
+        self.report(Some(&under_way));
         let result = self.db().put(b"probe", &value);
         let done = self.may("a write after the fault", result)?.is_some();
         if done {
@@ -145,7 +145,7 @@ impl Runner {
         if done && self.config.syncs_every_write() {
             self.oracle.synced();
         }
-        self.tell(None);
+        self.report(None);
         self.check_all()?;
         Ok(done)
     }

@@ -40,7 +40,7 @@ impl Runner {
             1 | 2 if eager => self.late_follows()?,
             _ => {}
         }
-        self.tell(None);
+        self.report(None);
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl Runner {
                 }
                 let late = clone.put(b"late", b"").map_err(|err| err.kind());
                 assert_eq!(late, Err(ErrorKind::Closed), "a put after closing");
-                self.tell(None);
+                self.report(None);
             }
             Exit::Drop => drop(db),
             Exit::Kill => self.vfs = self.vfs.process_kill(),
@@ -90,7 +90,7 @@ impl Runner {
         }
         self.end_clock();
         self.draw_wall();
-        self.tell(None);
+        self.report(None);
         self.runtime = SimRuntime::new(self.seed ^ self.incarnation << 32);
         match config {
             Some(config) => self.config = config.clone(),
@@ -98,7 +98,7 @@ impl Runner {
             None => self.bare_options = self.incarnation.is_multiple_of(2),
         }
         // Without a window an opening forgets the history, however it ends.
-        self.tell(None);
+        self.report(None);
         let alone = self.follow_alone(matches!(exit, Exit::Close | Exit::Drop))?;
         let opened = self.open();
         self.bare_options = false;

@@ -218,7 +218,7 @@ impl Runner {
     }
 
     /// Says who watches what the oracle knows now, and which write is under way.
-    fn tell(&self, under_way: Option<&UnderWay>) {
+    fn report(&self, under_way: Option<&UnderWay>) {
         if let Some(watch) = &self.watch {
             *watch.lock().expect("nobody panics with it") = self.standing(under_way);
         }
@@ -229,14 +229,14 @@ impl Runner {
     /// # Errors
     /// The machine went away.
     pub fn play(&mut self, ops: &[Op]) -> Result<(), Interrupt> {
-        self.tell(None);
+        self.report(None);
         self.rage();
         self.open()?;
         for (number, op) in ops.iter().enumerate() {
             self.step = number;
             self.note_time();
             story::step(format!("{number}: {}", short(op)));
-            self.tell(None);
+            self.report(None);
             self.change_weather(number)?;
             let failed = self.faults_seen.get();
             self.exec_patiently(op)?;
@@ -246,7 +246,7 @@ impl Runner {
             self.end_shortage(false)?;
             self.gone()?;
         }
-        self.tell(None);
+        self.report(None);
         Ok(())
     }
 

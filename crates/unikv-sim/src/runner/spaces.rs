@@ -47,7 +47,7 @@ impl Runner {
         syncs: bool,
     ) -> Result<bool, Interrupt> {
         let under_way = (changes, None);
-        self.tell(Some(&under_way));
+        self.report(Some(&under_way));
         let result = call(self);
         let (changes, _) = under_way;
         match result {
@@ -60,7 +60,7 @@ impl Runner {
             }
             Err(error) => {
                 self.oracle.unknown(changes);
-                self.tell(None);
+                self.report(None);
                 self.may::<()>(what, Err(error))?;
                 if self.is_short_of_space() {
                     self.check_all()?

@@ -35,7 +35,7 @@ impl Runner {
         // Every other batch has a mark.
         let mark = (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_mark());
         let under_way = (changes, mark);
-        self.tell(Some(&under_way));
+        self.report(Some(&under_way));
         let (changes, mark) = under_way;
         let result = match &changes[..] {
             [change] if single => self.write_single(change, drawn[0].1.and_then(Value::ttl)),
@@ -75,13 +75,13 @@ impl Runner {
                 if err.kind() != ErrorKind::DiskFull {
                     self.oracle.unknown_with(changes, mark);
                 }
-                self.tell(None);
+                self.report(None);
                 self.may::<()>("write", Err(err))?;
                 self.check_all()
             }
             Err(err) => {
                 self.oracle.unknown_with(changes, mark);
-                self.tell(None);
+                self.report(None);
                 self.may::<()>("write", Err(err))?;
                 self.recover_from_fault()
             }
@@ -95,10 +95,10 @@ impl Runner {
         call: impl FnOnce(&Runner) -> unikv::Result<bool>,
     ) -> Result<(), Interrupt> {
         let under_way = (changes, None);
-        self.tell(Some(&under_way));
+        self.report(Some(&under_way));
         match call(self) {
             Ok(false) => {
-                self.tell(None);
+                self.report(None);
                 Ok(())
             }
             result => {
@@ -154,7 +154,7 @@ impl Runner {
         let changes = self.changes(changes);
         let mark = with_mark.then(|| self.oracle.next_mark());
         let under_way = (changes, mark);
-        self.tell(Some(&under_way));
+        self.report(Some(&under_way));
         let (changes, mark) = under_way;
         let plain = || changes.iter().map(|(key, value)| (key, value.as_deref()));
         let result = if self.oracle.times.matters {
@@ -174,13 +174,13 @@ impl Runner {
             }
             Err(err) if self.is_short_of_space() => {
                 self.oracle.unknown_with(changes, mark);
-                self.tell(None);
+                self.report(None);
                 self.may::<()>("ingest", Err(err))?;
                 self.check_all()
             }
             Err(err) => {
                 self.oracle.unknown_with(changes, mark);
-                self.tell(None);
+                self.report(None);
                 self.may::<()>("ingest", Err(err))?;
                 self.recover_from_fault()
             }

@@ -38,7 +38,7 @@ pub(crate) struct JobContext<'a> {
     pub(crate) key_table_bytes: usize,
     /// A key table is ended also when its newest records take this much: a partition is split
     /// between two of its key tables, so it must have several when it is large enough.
-    pub(crate) key_table_reach_bytes: u64,
+    pub(crate) key_table_referenced_bytes: u64,
     /// For the buffers of all files that a job reads from front to back.
     pub(crate) read_buffers_bytes: usize,
     /// Values shorter than this are kept beside their keys.

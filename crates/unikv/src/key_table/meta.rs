@@ -48,14 +48,14 @@ pub(crate) struct KeyTableMeta {
 
 impl KeyTableMeta {
     /// Bytes of the table and of the records it points to.
-    pub(crate) fn reach_bytes(&self) -> u64 {
+    pub(crate) fn referenced_bytes(&self) -> u64 {
         let refs = self.refs.iter().map(|refs| refs.bytes);
         refs.fold(self.len, u64::saturating_add)
     }
 
     /// The same without what only versions older than the newest of their key keep.
     pub(crate) fn newest_bytes(&self) -> u64 {
-        self.reach_bytes().saturating_sub(self.older_bytes)
+        self.referenced_bytes().saturating_sub(self.older_bytes)
     }
 
     /// What bytes of its inline values take in it.

@@ -209,7 +209,7 @@ fn newest_visible(
         }
         let offset = version.end_offset();
         version = table.version_at(offset, read_len, key)?.ok_or_else(|| {
-            let what = "a record tells of an older version of its key, which is not behind it";
+            let what = "a record says that an older version of its key follows, and none does";
             Error::corruption(table.path(), offset, what)
         })?;
     }

@@ -46,7 +46,7 @@ pub(crate) struct RecordFileMeta {
 
 impl RecordFileMeta {
     /// Bytes of the file and of the records that its external values name.
-    pub(crate) fn reach_bytes(&self) -> u64 {
+    pub(crate) fn referenced_bytes(&self) -> u64 {
         let refs = self.refs.iter().map(|refs| refs.bytes);
         refs.fold(self.len, u64::saturating_add)
     }

@@ -121,7 +121,7 @@ impl RecordFile {
         }
         let found = self.read_bytes_present(offset, len)?;
         if route == Route::Trial {
-            self.file.tell_trial(len, found.is_some());
+            self.file.note_trial(len, found.is_some());
         }
         Ok(found.map(|buffer| span.freeze(buffer)))
     }

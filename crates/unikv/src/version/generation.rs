@@ -40,7 +40,7 @@ impl Table {
         let meta = self.file.meta();
         self.share.unwrap_or(TableShare {
             records: meta.count,
-            bytes: meta.reach_bytes(),
+            bytes: meta.referenced_bytes(),
         })
     }
 

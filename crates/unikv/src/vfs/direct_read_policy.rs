@@ -60,7 +60,7 @@ struct Costs {
 pub(crate) enum Route {
     /// Through the page cache.
     Through,
-    /// The same, and [`DirectReadPolicy::tell_trial`] wants to know whether it was found there.
+    /// The same, and [`DirectReadPolicy::note_trial`] wants to know whether it was found there.
     Trial,
     /// Around the page cache.
     Around,
@@ -137,7 +137,7 @@ impl DirectReadPolicy {
     }
 
     /// Whether what was tried was found in memory.
-    pub(super) fn tell_trial(&self, len: usize, found: bool) {
+    pub(super) fn note_trial(&self, len: usize, found: bool) {
         let known = self.known(len);
         move_mean(&known.found, if found { ALWAYS } else { 0 });
         // Where none goes around it none is timed: a device that was slow for a while would seem so
@@ -146,7 +146,7 @@ impl DirectReadPolicy {
     }
 
     /// What a read around the page cache took.
-    pub(super) fn tell_around(&self, len: usize, took: Duration) {
+    pub(super) fn note_direct(&self, len: usize, took: Duration) {
         let nanos = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX);
         move_mean(&self.known(len).waited_nanos, nanos);
     }
@@ -199,7 +199,7 @@ mod tests {
             let route = cold.route(FileNumber(7), place * TRIED_BYTES + 17, LEN);
             counts[route as usize] += 1;
             if route == Route::Trial {
-                cold.tell_trial(LEN, found);
+                cold.note_trial(LEN, found);
             }
         }
         counts
@@ -222,8 +222,8 @@ mod tests {
         let goes_around = |micros, found_of_ten: u32| {
             let cold = DirectReadPolicy::new();
             for n in 0..1000 {
-                cold.tell_trial(LEN, n % 10 < found_of_ten);
-                (0..7).for_each(|_| cold.tell_around(LEN, Duration::from_micros(micros)));
+                cold.note_trial(LEN, n % 10 < found_of_ten);
+                (0..7).for_each(|_| cold.note_direct(LEN, Duration::from_micros(micros)));
             }
             cold.long.is_worthwhile()
         };
@@ -232,8 +232,8 @@ mod tests {
 
         let cold = DirectReadPolicy::new();
         read(&cold, 0..1000, false);
-        (0..100).for_each(|_| cold.tell_around(LEN, Duration::from_secs(1)));
-        cold.tell_trial(LEN, true);
+        (0..100).for_each(|_| cold.note_direct(LEN, Duration::from_secs(1)));
+        cold.note_trial(LEN, true);
         assert!(!cold.long.is_worthwhile());
         read(&cold, 1000..2000, false);
         assert!(cold.long.is_worthwhile(), "it may have become faster");
@@ -262,11 +262,11 @@ mod tests {
         read(&cold, 0..1000, false);
         let short = |file, place| cold.route(FileNumber(file), place * TRIED_BYTES, LONG_BYTES - 1);
         assert!((0..100).all(|place| short(8, place) == Route::Trial));
-        (0..1000).for_each(|_| cold.tell_trial(1000, false));
+        (0..1000).for_each(|_| cold.note_trial(1000, false));
         let around = (0..100).filter(|place| short(9, *place) == Route::Around);
         assert!(around.count() > 70);
         // Half of them found is too much.
-        (0..1000).for_each(|n| cold.tell_trial(1000, n % 2 == 0));
+        (0..1000).for_each(|n| cold.note_trial(1000, n % 2 == 0));
         assert!((0..100).all(|place| short(10, place) == Route::Trial));
         assert!(cold.long.is_worthwhile());
     }

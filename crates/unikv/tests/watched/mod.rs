@@ -261,7 +261,7 @@ impl<'a> Stage<'a> {
             }
             let (name, promised) = (self.shared.name, &self.shared.promised);
             watchdog.look(self.db, &|| {
-                format!("{name}: at rest {bytes} bytes for {promised:?} promised")
+                format!("{name}: idle, {bytes} bytes for {promised:?} promised")
             });
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -19,10 +19,12 @@ const COLOURS: [RGBColor; 10] = [
     RGBColor(0x7b, 0x3f, 0xa0),
     RGBColor(0xa0, 0xb0, 0x00),
 ];
-const FONT: (&str, u32) = ("sans-serif", 12);
-const TITLE: (&str, u32) = ("sans-serif", 15);
-const HEIGHT: u32 = 250;
-const LEGEND_HEIGHT: u32 = 24;
+pub(super) const FONT: (&str, u32) = ("sans-serif", 12);
+pub(super) const TITLE: (&str, u32) = ("sans-serif", 15);
+pub(super) const HEIGHT: u32 = 250;
+pub(super) const LEGEND_HEIGHT: u32 = 24;
+/// What is free on the left of a legend.
+const LEGEND_MARGIN: i32 = 54;
 /// About that of a letter, in pixels.
 const LETTER_WIDTH: i32 = 7;
 
@@ -51,12 +53,12 @@ pub struct Lines {
     pub series: Vec<(usize, Vec<(f64, f64)>)>,
 }
 
-fn failed(error: impl Display) -> Failure {
+pub(super) fn failed(error: impl Display) -> Failure {
     Failure::invalid(format!("a chart cannot be drawn: {error}"))
 }
 
 /// A number in few letters.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     let (digits, unit) = match value.abs() {
         v if v >= 1e9 => (format!("{:.1}", value / 1e9), "G"),
         v if v >= 1e6 => (format!("{:.1}", value / 1e6), "M"),
@@ -93,27 +95,6 @@ impl Bars {
         let groups = self.labels.len().max(1);
         let width = 110 + 34 * (groups * self.series.len().max(1)) as u32 + 20 * groups as u32;
         width.clamp(260, 1_100)
-    }
-
-    fn draw_legend<D: DrawingBackend>(
-        &self,
-        root: &DrawingArea<D, Shift>,
-        engines: &[String],
-    ) -> Result<(), DrawingAreaErrorKind<D::ErrorType>> {
-        root.fill(&WHITE)?;
-        let style = TextStyle::from(FONT.into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-        let mut left = 54;
-        let middle = LEGEND_HEIGHT as i32 / 2;
-        for (place, _) in &self.series {
-            let Some(name) = engines.get(*place) else {
-                continue;
-            };
-            let corners = [(left, middle - 5), (left + 10, middle + 5)];
-            root.draw(&Rectangle::new(corners, colour(*place).filled()))?;
-            root.draw_text(name, &style, (left + 15, middle))?;
-            left += 35 + LETTER_WIDTH * name.len() as i32;
-        }
-        Ok(())
     }
 
     fn draw<D: DrawingBackend>(
@@ -178,14 +159,50 @@ impl Bars {
 pub fn with_legend(bars: &Bars, engines: &[String]) -> Result<String, Failure> {
     let mut svg = String::new();
     {
-        let size = (bars.width(), HEIGHT + LEGEND_HEIGHT);
+        let named: Vec<usize> = bars.series.iter().map(|(place, _)| *place).collect();
+        let width = bars.width().max(legend_width(&named, engines));
+        let size = (width, HEIGHT + LEGEND_HEIGHT);
         let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         let (chart, legend) = root.split_vertically(HEIGHT);
         bars.draw(&chart).map_err(failed)?;
-        bars.draw_legend(&legend, engines).map_err(failed)?;
+        draw_legend(&legend, &named, engines).map_err(failed)?;
         root.present().map_err(failed)?;
     }
     Ok(svg)
+}
+
+/// Names the engines with these `places` in `engines`, each after its colour.
+pub(super) fn draw_legend<D: DrawingBackend>(
+    root: &DrawingArea<D, Shift>,
+    places: &[usize],
+    engines: &[String],
+) -> Result<(), DrawingAreaErrorKind<D::ErrorType>> {
+    root.fill(&WHITE)?;
+    let style = TextStyle::from(FONT.into_font()).pos(Pos::new(HPos::Left, VPos::Center));
+    let mut left = LEGEND_MARGIN;
+    let middle = LEGEND_HEIGHT as i32 / 2;
+    for place in places {
+        let Some(name) = engines.get(*place) else {
+            continue;
+        };
+        let corners = [(left, middle - 5), (left + 10, middle + 5)];
+        root.draw(&Rectangle::new(corners, colour(*place).filled()))?;
+        root.draw_text(name, &style, (left + 15, middle))?;
+        left += name_width(name);
+    }
+    Ok(())
+}
+
+/// What [`draw_legend`] takes from left to right.
+pub(super) fn legend_width(places: &[usize], engines: &[String]) -> u32 {
+    let names = places.iter().filter_map(|place| engines.get(*place));
+    let width = LEGEND_MARGIN + names.map(|name| name_width(name)).sum::<i32>();
+    width.unsigned_abs()
+}
+
+/// A name in a legend with its colour, and the space that follows.
+fn name_width(name: &str) -> i32 {
+    35 + LETTER_WIDTH * name.len() as i32
 }
 
 impl Lines {

@@ -1,6 +1,7 @@
 //! One page that needs nothing else: text, tables and drawings of everything measured.
 
 mod charts;
+mod curves;
 mod pictures;
 mod section;
 

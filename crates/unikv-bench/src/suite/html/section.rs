@@ -97,8 +97,8 @@ impl<'a> Section<'a> {
         );
         if self.warm {
             out.push_str(
-                "<p class=\"warning\">Not cold: the data were not so much larger than the memory \
-                 limit that reads went to the device.</p>\n",
+                "<p class=\"warning\">Not cold: beside the memory limit there were too few data \
+                 for reads to go to the device.</p>\n",
             );
         }
         for (engine, run, failure) in &self.failures {
@@ -123,7 +123,7 @@ impl<'a> Section<'a> {
     }
 
     /// Throughput: for each place among the phases of a run a chart, with a group for each run.
-    fn bars(&self) -> Vec<Bars> {
+    pub(super) fn bars(&self) -> Vec<Bars> {
         let mut charts: Vec<(Vec<String>, Bars)> = Vec::new();
         let mut place_in_run = 0;
         let mut run = "";
@@ -160,20 +160,21 @@ impl<'a> Section<'a> {
         charts.into_iter().map(finish).collect()
     }
 
-    /// What each phase in which clients worked is called, and the rates of the engines in it. Loads
-    /// of several runs have one name.
-    pub(super) fn rates(&self) -> impl Iterator<Item = (String, Vec<Option<f64>>)> {
-        let rows = self.rows.iter().filter(|row| row.is_worked());
-        rows.map(|row| {
+    /// What each phase is called of which an engine has something, and what they have `of` it.
+    /// Loads of several runs have one name.
+    pub(super) fn values(
+        &self,
+        of: fn(&PhaseView) -> Option<f64>,
+    ) -> impl Iterator<Item = (String, Vec<Option<f64>>)> {
+        self.rows.iter().filter_map(move |row| {
             let name = numbered(&row.phase, self.nth(row));
             let name = if row.phase == "load" || name.ends_with(&row.run) {
                 name
             } else {
                 format!("{} {name}", row.run).trim_start().to_owned()
             };
-            let rate = |phase: &PhaseView| phase.operations_per_second;
-            let cells = row.cells.iter();
-            (name, cells.map(|cell| cell.as_ref().map(rate)).collect())
+            let values: Vec<_> = row.cells.iter().map(|cell| of(cell.as_ref()?)).collect();
+            values.iter().any(Option::is_some).then_some((name, values))
         })
     }
 
@@ -260,6 +261,7 @@ impl Row {
 /// What a reader calls the `nth` phase of this name.
 fn numbered(phase: &str, nth: usize) -> String {
     let name = match (phase, phase.strip_prefix("scan")) {
+        ("settle", _) => "until quiet".to_owned(),
         ("c", _) => "gets (YCSB C)".to_owned(),
         ("a" | "b" | "d" | "e" | "f", _) => format!("YCSB {}", phase.to_uppercase()),
         (_, Some(records)) if records.parse::<u32>().is_ok() => format!("scans of {records}"),
@@ -377,8 +379,7 @@ const COLUMNS: [Column; 16] = [
         number(each.map(|(us, mhz)| us * mhz), 0)
     }),
     ("written/user", |phase, _| {
-        let until_quiet = phase.process_write_amplification_until_quiet;
-        number(until_quiet.or(phase.process_write_amplification), 2)
+        number(phase.written_per_byte(), 2)
     }),
     ("device read B/op", |phase, _| {
         number(phase.device_read_bytes_per_operation, 0)

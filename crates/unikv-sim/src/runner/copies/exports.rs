@@ -144,7 +144,7 @@ impl Runner {
             is_made: false,
             right: Arc::default(),
         });
-        self.tell(None);
+        self.report(None);
         let made = match (source, keyspace) {
             (Source::Snapshot(slot), _) => {
                 let held = self.snapshots[slot].as_ref();
@@ -163,7 +163,7 @@ impl Runner {
             exported.is_made = matches!(made, Ok(Some(_)));
             exported.verify(&fork(&self.vfs, Ending::Kill));
         }
-        self.tell(None);
+        self.report(None);
         made.map(drop)
     }
 

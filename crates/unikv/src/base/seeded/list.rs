@@ -229,7 +229,7 @@ bugs! {
     /// I7: obsolete files are not removed before the next opening.
     NeverUnlink,
     /// I7: versions kept for a snapshot stay when it has gone.
-    OutlivedForever,
+    ObsoleteForever,
     /// I5: a split lists a table on the left only if its last key is the border.
     SplitLosesBorderKey,
     /// I5: a split does not look at tables that were flushed meanwhile.
@@ -244,6 +244,14 @@ bugs! {
     ClusterOldestAlone,
     /// I7: it knows no bound for what it copies over the life of a database.
     ClusterForever,
+    /// I7: it copies more than garbage leaves room for.
+    ClusterBeyondRoom,
+    /// I7: it does not wait until writers are idle, and copies though no scan has paid.
+    ClusterUnpaid,
+    /// I7: a slice ends with its partition alone, and merges wait for it.
+    ClusterWhole,
+    /// I7: it moves large values, which are as good alone.
+    ClusterLarge,
     /// I5: values are copied as they are stored though the copy has another dictionary.
     ForeignDictionaryCopied,
     /// I5: a merge puts a compressed value beside its key as if that were the value.

@@ -100,6 +100,14 @@ pub(crate) enum Ended {
     GivenUp,
 }
 
+/// The kinds of work there are.
+pub(crate) struct Kinds {
+    /// What the flush worker does.
+    pub(crate) flushes: &'static [&'static dyn JobKind],
+    /// All other kinds, the most urgent first.
+    pub(crate) others: Vec<&'static dyn JobKind>,
+}
+
 /// The component that does what is due.
 pub(crate) struct Background {
     core: Arc<Core>,
@@ -112,10 +120,7 @@ pub(crate) struct Background {
     pub(crate) sync_wake: Arc<dyn Event>,
     /// Each ingest is one.
     pub(crate) ingesting: Uses,
-    /// All kinds of work but flushes, the most urgent first.
-    kinds: Vec<&'static dyn JobKind>,
-    /// The kinds that the flush worker runs.
-    flushes: &'static [&'static dyn JobKind],
+    kinds: Kinds,
     pub(crate) scheduler: Scheduler,
     pub(crate) idle: Idle,
     /// The dictionary that a flush has learned last.
@@ -129,37 +134,32 @@ pub(crate) struct Background {
     pub(crate) running: Running,
 }
 
-/// What [`Background::new`] is made of.
-pub(crate) struct BackgroundParts<'a> {
-    pub(crate) core: &'a Arc<Core>,
-    pub(crate) space: &'a Arc<DiskSpace>,
-    pub(crate) backpressure: &'a Arc<Backpressure>,
-    pub(crate) read: &'a Arc<ReadState>,
-    pub(crate) catalog: &'a Arc<Catalog>,
-    pub(crate) write: &'a Arc<WritePath>,
-    pub(crate) flushes: &'static [&'static dyn JobKind],
-    pub(crate) kinds: Vec<&'static dyn JobKind>,
-}
-
 impl Background {
-    pub(crate) fn new(parts: BackgroundParts<'_>) -> Arc<Background> {
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        space: &Arc<DiskSpace>,
+        backpressure: &Arc<Backpressure>,
+        read: &Arc<ReadState>,
+        catalog: &Arc<Catalog>,
+        write: &Arc<WritePath>,
+        kinds: Kinds,
+    ) -> Arc<Background> {
         Arc::new(Background {
-            core: Arc::clone(parts.core),
-            space: Arc::clone(parts.space),
-            backpressure: Arc::clone(parts.backpressure),
-            read: Arc::clone(parts.read),
-            catalog: Arc::clone(parts.catalog),
-            write: Arc::clone(parts.write),
-            sync_wake: parts.core.store.env().runtime.event(),
+            core: Arc::clone(core),
+            space: Arc::clone(space),
+            backpressure: Arc::clone(backpressure),
+            read: Arc::clone(read),
+            catalog: Arc::clone(catalog),
+            write: Arc::clone(write),
+            sync_wake: core.store.env().runtime.event(),
             ingesting: Uses::default(),
-            kinds: parts.kinds,
-            flushes: parts.flushes,
+            kinds,
             scheduler: Scheduler::default(),
             idle: Idle::default(),
             flush_dictionary: Mutex::default(),
             passes: Passes::default(),
             counted: Counted::default(),
-            warmth: Warmth::new(parts.core),
+            warmth: Warmth::new(core),
             garbage_requests: Requests::default(),
             running: Running::default(),
         })
@@ -167,7 +167,7 @@ impl Background {
 
     /// All kinds of work.
     fn all_kinds(&self) -> impl Iterator<Item = &'static dyn JobKind> {
-        self.flushes.iter().chain(&self.kinds).copied()
+        self.kinds.flushes.iter().chain(&self.kinds.others).copied()
     }
 
     /// How long it is known at `now` that nobody writes.
@@ -197,7 +197,8 @@ impl Background {
             hash_seed: self.core.hash_seed,
             block_bytes: self.core.options.block_bytes as usize,
             key_table_bytes: self.core.memory.plan.key_table_bytes as usize,
-            key_table_reach_bytes: self.core.options.partition_bytes / KEY_TABLES_OF_A_PARTITION,
+            key_table_referenced_bytes: self.core.options.partition_bytes
+                / KEY_TABLES_OF_A_PARTITION,
             read_buffers_bytes: self.core.memory.plan.merge_read_bytes as usize,
             inline_value_bytes: self.core.options.inline_value_bytes as usize,
             copied_file_bytes: self.core.options.unsorted_bytes.clamp(64 << 10, 64 << 20),

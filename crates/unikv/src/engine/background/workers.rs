@@ -93,7 +93,7 @@ impl BackgroundWorker {
             Task::Flush => {
                 background.core.store.remove_obsolete();
                 let look_again = background.maintain_disk_space();
-                match background.step(background.flushes) {
+                match background.step(background.kinds.flushes) {
                     Step::Wait(rest) => {
                         let settle = background.settle_when_idle();
                         let lend = background.lend_memory();
@@ -104,7 +104,7 @@ impl BackgroundWorker {
                 }
             }
             Task::Merge => {
-                let step = background.step(&background.kinds);
+                let step = background.step(&background.kinds.others);
                 if matches!(step, Step::Wait(_)) && background.idle.asked.any() {
                     // A waiting caller may have seen something to do that is not to be done any
                     // more.

@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(pace(0), 10);
         assert_eq!(pace(54 << 10), 54);
         assert_eq!((0..20).map(|_| pace(0)).sum::<u128>(), 146);
-        // Who was dear when prices were high is not made to pay for ever.
+        // A debt from when a byte cost much is not carried for ever.
         assert_eq!(pace(1 << 30), 100);
         assert_eq!((0..200).map(|_| pace(0)).sum::<u128>(), 1000);
         prices.store(0, Ordering::Relaxed);

@@ -23,7 +23,7 @@ impl Piece<'_> {
                 let meta = table.meta();
                 let keys = (meta.min_key.as_slice(), meta.max_key.as_slice());
                 let part = part_in(range, keys, |key| table.part_before(key))?;
-                (part, meta.reach_bytes())
+                (part, meta.referenced_bytes())
             }
             Piece::Unsorted(table, own) => {
                 let meta = table.file.meta();

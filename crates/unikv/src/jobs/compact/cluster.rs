@@ -20,6 +20,7 @@
 
 use super::gc::named_by_tables;
 use crate::base::keys::FileNumber;
+use crate::base::seeded::slip;
 use crate::jobs::space::garbage::record_bytes;
 use crate::key_table::{KeyTableMeta, RecordFileRefs, STREAMED_BYTES};
 use crate::partition::scan_sources::MOST_FILES;
@@ -171,8 +172,8 @@ impl<'a> Files<'a> {
     /// What of a key table is to move.
     fn refs(&self, table: &'a KeyTableMeta) -> impl Iterator<Item = &'a RecordFileRefs> {
         // Large values are as good alone.
-        let is_large =
-            |refs: &RecordFileRefs| refs.bytes / refs.count.max(1) >= STREAMED_BYTES.into();
+        let large = slip!(ClusterLarge, u64::MAX, STREAMED_BYTES.into());
+        let is_large = |refs: &RecordFileRefs| refs.bytes / refs.count.max(1) >= large;
         let (mut flushed, mut runs) = (Vec::new(), Vec::new());
         for refs in &table.refs {
             let file = self.version.record_file(refs.file).map(|file| file.meta());

@@ -31,7 +31,7 @@ pub(crate) struct Merged {
 impl Merged {
     fn of(file: &RecordFile, unmerged_bytes: u64, holders: u64, live_bytes: u64) -> Merged {
         let meta = file.meta();
-        let whole = meta.reach_bytes();
+        let whole = meta.referenced_bytes();
         let merged = whole.saturating_sub(unmerged_bytes);
         let part = |bytes: u64| {
             let bytes = u128::from(bytes) * u128::from(merged) / u128::from(whole.max(1));

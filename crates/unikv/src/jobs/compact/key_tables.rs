@@ -49,7 +49,7 @@ impl<'a> KeyTableCutter<'a> {
     /// The same, or of the bytes of records at which it is.
     pub(crate) fn is_full_by(&self, part: u64) -> bool {
         let records = self.builder.newest_record_bytes();
-        self.is_long_by(part) || records >= self.context.key_table_reach_bytes / part
+        self.is_long_by(part) || records >= self.context.key_table_referenced_bytes / part
     }
 
     /// Ends the key table being built, if it has keys.

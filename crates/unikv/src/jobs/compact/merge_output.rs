@@ -211,6 +211,9 @@ impl<'a> MergeOutput<'a> {
             return true;
         };
         let looks = copied / LOOK_EVERY > before / LOOK_EVERY;
+        if seeded!(ClusterWhole) {
+            return true;
+        }
         copied < slice.most_bytes && !(looks && (slice.is_awaited)())
     }
 

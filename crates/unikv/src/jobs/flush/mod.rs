@@ -108,7 +108,7 @@ impl FlushedTable {
     pub(crate) fn whole(&self) -> TableShare {
         TableShare {
             records: self.meta.count,
-            bytes: self.meta.reach_bytes(),
+            bytes: self.meta.referenced_bytes(),
         }
     }
 
@@ -134,7 +134,7 @@ impl FlushedTable {
         };
         let ((before, start), (behind, end)) = (at(range.start), at(range.end));
         let records = behind - before;
-        let tail = u128::from(self.meta.reach_bytes() - records_end) * u128::from(records);
+        let tail = u128::from(self.meta.referenced_bytes() - records_end) * u128::from(records);
         TableShare {
             records,
             bytes: end - start + (tail / u128::from(count.max(1))) as u64,

@@ -28,7 +28,7 @@ pub(crate) fn hidden_by<'a>(
     let tables = partition.key_tables.iter().map(|t| t.meta());
     let (mut sorted, mut alike, mut entries) = (0, 0, 0);
     for table in tables {
-        let (reach, outliers) = (table.reach_bytes(), table.outliers());
+        let (reach, outliers) = (table.referenced_bytes(), table.outliers());
         sorted += reach;
         alike += reach.saturating_sub(outliers.bytes);
         entries += table.count.saturating_sub(outliers.count);

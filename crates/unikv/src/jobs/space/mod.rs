@@ -157,7 +157,7 @@ pub(crate) fn obsolete_bytes(table: &KeyTableMeta, horizon: Horizon) -> u64 {
         table.expiring.expired_bytes(horizon.time_ms)
     );
     let bytes = older.saturating_add(expired);
-    if bytes > table.len / 4 && !seeded!(OutlivedForever) {
+    if bytes > table.len / 4 && !seeded!(ObsoleteForever) {
         bytes
     } else {
         0

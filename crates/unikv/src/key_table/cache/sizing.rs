@@ -17,7 +17,7 @@ impl ReadCache {
     }
 
     /// As [`ReadCache::set_capacity`], where `lent_bytes` of it will be taken back before long:
-    /// what is dear to make is not made to fill them.
+    /// what is costly to make is not made to fill them.
     pub(crate) fn lend(&self, capacity_bytes: u64, lent_bytes: u64) {
         let mut granted = self.granted.lock();
         *granted = Granted {

@@ -111,7 +111,7 @@ fn scans_that_waited_often_wait_no_more() {
     assert!(!table.wants_blocks() && !cache.are_blocks_wanted());
     scan(&table, spread());
     assert!(table.wants_blocks() && cache.are_blocks_wanted());
-    assert!(!cache.are_blocks_wanted(), "it is told once");
+    assert!(!cache.are_blocks_wanted(), "it is reported once");
 
     let before = store.reads();
     assert!(table.read_blocks(true));

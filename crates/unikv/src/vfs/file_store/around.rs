@@ -53,10 +53,10 @@ impl FileStore {
         });
         let told = told.collect();
         if short {
-            self.direct_read_policy.tell_around(0, each);
+            self.direct_read_policy.note_direct(0, each);
         }
         if long {
-            self.direct_read_policy.tell_around(LONG_BYTES, each);
+            self.direct_read_policy.note_direct(LONG_BYTES, each);
         }
         told
     }

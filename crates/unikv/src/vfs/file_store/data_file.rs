@@ -114,8 +114,8 @@ impl DataFile {
     }
 
     /// Says whether what came by [`Route::Trial`] was found in memory.
-    pub(crate) fn tell_trial(&self, len: usize, found: bool) {
-        self.store.direct_read_policy.tell_trial(len, found);
+    pub(crate) fn note_trial(&self, len: usize, found: bool) {
+        self.store.direct_read_policy.note_trial(len, found);
     }
 
     /// The files that it is one of.

@@ -14,13 +14,13 @@
 //! one, and runs are merged only while there is room for that.
 //!
 //! A slice holds the partition's lease, as every merge does, until it has copied its share
-//! ([`Background::slice_bytes`]) or a merge is due; what it has copied is committed. What is left
-//! follows from the version alone, so that whatever happens between two slices changes nothing but
-//! the plan. It is for speed alone: one that fails is no failure of the database, and its partition
-//! is left as it is.
+//! ([`Background::slice_bytes`]) or a merge or a collection is due; what it has copied is
+//! committed. What is left follows from the version alone, so that whatever happens between two
+//! slices changes nothing but the plan. It is for speed alone: one that fails is no failure of the
+//! database, and its partition is left as it is.
 
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::base::seeded::seeded;
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::IDLE;
 use crate::engine::background::kinds::merge::MergePlan;
@@ -62,6 +62,14 @@ enum Plan {
     Freeze(Vec<Arc<Partition>>),
     /// Values are to be moved.
     Slice(MergePlan),
+}
+
+/// Bytes that may still be copied over the life of a database.
+struct Copies {
+    /// Where runs are merged: room is kept for what has not been copied yet.
+    of_runs: u64,
+    /// Where what flushes wrote is copied for the first time.
+    of_all: u64,
 }
 
 impl JobKind for Clusterings {
@@ -134,7 +142,7 @@ impl Background {
     /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
     pub(crate) fn clusters_when_idle(&self) -> bool {
         self.may_cluster()
-            && self.idle_begins_in(self.core.now()).is_none()
+            && (self.idle_begins_in(self.core.now()).is_none() || seeded!(ClusterUnpaid))
             && self.read.view.load().sealed.is_empty()
     }
 
@@ -171,11 +179,8 @@ impl Background {
             let is_paid = is_idle || p.scan_cost.paid() >= price;
             bytes > 0 && is_paid && price <= most
         };
-        // What flushes wrote is copied once in any case.
-        for (most_runs, most) in [
-            (most_runs, self.most_copies(&catalog.version)),
-            (usize::MAX, u64::MAX),
-        ] {
+        let copies = self.most_copies(&catalog.version);
+        for (most_runs, most) in [(most_runs, copies.of_runs), (usize::MAX, copies.of_all)] {
             let victims = self.fragmented(&catalog.version, is_idle, most_runs);
             let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
             let may = |p: &&Arc<Partition>| ask.is_free(p.id) && !self.passes.has_failed(p.id);
@@ -198,18 +203,19 @@ impl Background {
         self.core.options.unsorted_bytes.clamp(least, most)
     }
 
-    /// Bytes of runs that may still be copied: room is kept for all that has not been copied yet.
-    fn most_copies(&self, version: &Version) -> u64 {
+    fn most_copies(&self, version: &Version) -> Copies {
         if seeded!(ClusterForever) {
-            return u64::MAX;
+            let (of_runs, of_all) = (u64::MAX, u64::MAX);
+            return Copies { of_runs, of_all };
         }
         let life = self.core.counters.lifetime(version, 0);
         let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
+        let of_all = most.saturating_sub(life.clustered_bytes);
         let view = self.read.view.load();
         let in_memory = view.memtables().map(|handle| handle.table.bytes() as u64);
         let first = cluster::flushed_bytes(version).saturating_add(in_memory.sum());
-        most.saturating_sub(life.clustered_bytes)
-            .saturating_sub(first)
+        let of_runs = of_all.saturating_sub(first);
+        Copies { of_runs, of_all }
     }
 
     /// The files from which values are moved: as many as garbage leaves room for, and the disk.
@@ -235,6 +241,7 @@ impl Background {
         let (_, pinned) = self.core.store.pinned();
         let choose = |most: u64| {
             let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
+            let room = slip!(ClusterBeyondRoom, u64::MAX, room);
             let mut files = cluster::choose(version, room.min(free), most_runs);
             files.retain(|file| {
                 let number = file.meta().number;

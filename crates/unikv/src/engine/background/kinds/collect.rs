@@ -26,7 +26,7 @@ impl JobKind for Collections {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let plan = background.plan_collection(ask)?;
+        let plan = background.plan_collection(ask, &|id| ask.is_free(id))?;
         Some(Job::new([plan.partition.id], move |background| {
             background.run_plan(&plan).map(|()| Ended::Done)
         }))
@@ -34,9 +34,13 @@ impl JobKind for Collections {
 }
 
 impl Background {
-    /// The collection that is due.
-    pub(crate) fn plan_collection(&self, ask: &Ask<'_>) -> Option<MergePlan> {
-        let may = |id| ask.is_free(id) && ask.allows(COLLECT, Some(id));
+    /// The collection that is due in the partitions that are free.
+    pub(crate) fn plan_collection(
+        &self,
+        ask: &Ask<'_>,
+        is_free: &dyn Fn(PartitionId) -> bool,
+    ) -> Option<MergePlan> {
+        let may = |id| is_free(id) && ask.allows(COLLECT, Some(id));
         let (victims, partition) = self.first_collection(&ask.catalog.version, &may)?;
         Some(MergePlan {
             partition: Arc::clone(partition),

@@ -189,7 +189,7 @@ impl Background {
         let began = self.core.now();
         let is_awaited = || {
             let first = plans.first();
-            first.is_some_and(|plan| self.is_merge_due(plan.partition.id))
+            first.is_some_and(|plan| self.is_merge_or_collection_due(plan.partition.id))
         };
         // The inputs are chosen; only now the snapshots are listed.
         let mut context = self.job_context(self.until_closed());
@@ -207,7 +207,8 @@ impl Background {
                 });
                 // What the values of a table lie in shows how they are spread: in one file, if a
                 // slice has copied all of them.
-                context.key_table_reach_bytes = context.key_table_reach_bytes.min(most_bytes);
+                context.key_table_referenced_bytes =
+                    context.key_table_referenced_bytes.min(most_bytes);
             }
             let merged = merge::merge(&context, partition, inputs);
             if let Err(error) = &merged {

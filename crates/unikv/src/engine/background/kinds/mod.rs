@@ -13,10 +13,10 @@ mod scan_merge;
 pub(crate) mod split;
 pub(crate) mod warm;
 
-use crate::engine::background::JobKind;
+use crate::engine::background::{JobKind, Kinds};
 
 /// What the flush worker does.
-pub(crate) const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
+const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 
 /// All other kinds, the most urgent first. The time is noted when it is due, by an edit a minute.
 /// What keyspaces held that are gone costs an edit, and spares others work. What was hot before the
@@ -43,12 +43,15 @@ const OTHERS: &[&dyn JobKind] = &[
     &notes::hints::HintNotes,
 ];
 
-/// All kinds but flushes.
-pub(crate) fn all() -> Vec<&'static dyn JobKind> {
-    let kinds = OTHERS.to_vec();
+/// All of them.
+pub(crate) fn all() -> Kinds {
+    let others = OTHERS.to_vec();
     #[cfg(test)]
-    let kinds = tests::with_made_up(kinds);
-    kinds
+    let others = tests::with_made_up(others);
+    Kinds {
+        flushes: FLUSHES,
+        others,
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use crate::db::Db;
 use crate::engine::tests::common::{all_the_same, delete, flush_apart, key, put, version};
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::jobs::compact::cluster;
+use crate::key_table::STREAMED_BYTES;
 use crate::partition::scan_sources::{self, MOST_FILES};
 use crate::record::RecordFile;
 use crate::vfs::sim::{Fault, Op};
@@ -445,7 +446,7 @@ fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_runs() {
     let mut model = Model::new();
     let room = || {
         let background = &db.0.engine.background;
-        let most = background.most_copies(&version(&db));
+        let most = background.most_copies(&version(&db)).of_runs;
         let life = db.stats().lifetime;
         (most, life.user_bytes_written, life.clustered_bytes)
     };
@@ -467,6 +468,28 @@ fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_runs() {
     let (most, written, copied) = room();
     assert!(copied > 0 && most == 2 * written - copied, "{most}");
     ends_well(&machine, db, &model);
+}
+
+#[test]
+fn large_values_stay_where_they_are() {
+    let machine = Machine::new(93);
+    // Key tables of more than four of them.
+    let (db, _) = machine.open(idle().partition_bytes(1 << 34));
+    let mut model = Model::new();
+    // What is merged first has the later ones between its keys.
+    for i in [0, 2, 4, 6, 1, 3, 5, 7] {
+        let value = vec![i as u8; STREAMED_BYTES as usize];
+        db.put(key(i), &value).unwrap();
+        model.insert(key(i), value);
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    assert_eq!(most_files(&db), 8);
+    db.quiesce().unwrap();
+    assert_eq!((db.stats().clusterings, most_files(&db)), (0, 8));
+    same(&db, &model);
+    db.close().unwrap();
+    machine.check();
 }
 
 #[test]

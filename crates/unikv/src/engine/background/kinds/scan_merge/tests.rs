@@ -340,7 +340,7 @@ fn the_background_goes_on_after_a_failed_scan_merge() {
         scans += 1;
         assert!(scans < 1000);
     }
-    assert!(scans > 3, "each is paid for anew");
+    assert!(scans > 3, "each is paid for again");
     assert_eq!(db.stats().scan_merges, 0);
     machine.disk.clear_faults();
     churn(&db, &mut model, &mut SmallRng::seed_from_u64(52), 50);
