@@ -11,6 +11,7 @@ mod in_memory;
 mod long_keys;
 
 use crate::engine::background::kinds::flush::indexes_of;
+use crate::jobs::Needs;
 use crate::jobs::flush::flush;
 use crate::jobs::flush::placing::{PlacingContext, place};
 use crate::partition::View;
@@ -379,7 +380,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
         let tables = flush(
             &engine
                 .background
-                .job_context(engine.background.until_closed()),
+                .job_context(engine.background.until_closed(), Needs::default()),
             &sealed.table,
         )
         .unwrap();

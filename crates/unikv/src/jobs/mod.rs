@@ -41,13 +41,9 @@ pub(crate) struct JobContext<'a> {
     pub(crate) key_table_referenced_bytes: u64,
     /// For the buffers of all files that a job reads from front to back.
     pub(crate) read_buffers_bytes: usize,
-    /// Values shorter than this are kept beside their keys.
-    pub(crate) inline_value_bytes: usize,
     /// A record file of copied values is ended at this size: small enough to be reclaimed piece by
     /// piece.
     pub(crate) copied_file_bytes: u64,
-    /// How far a job goes that may end before all is done.
-    pub(crate) slice: Option<Slice<'a>>,
     /// Key tables among these are not written again only for what is obsolete in them.
     pub(crate) unreadable: BTreeSet<FileNumber>,
     /// How what is written is compressed.
@@ -62,6 +58,15 @@ pub(crate) struct JobContext<'a> {
     pub(crate) begun: RefCell<Vec<PathBuf>>,
     /// The job has its memory.
     pub(crate) _running: Running<'a>,
+}
+
+/// What some jobs need beside that.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Needs<'a> {
+    /// How many memtables wait for the job. Asked now and then.
+    pub(crate) waiting: Option<&'a dyn Fn() -> usize>,
+    /// Key tables are synced together, when all have been written.
+    pub(crate) syncs_late: bool,
 }
 
 /// How far a job goes that may end before all is done: the rest is for another.

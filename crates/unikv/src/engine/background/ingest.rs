@@ -18,8 +18,8 @@ use crate::engine::background::Background;
 use crate::engine::uses::Use;
 use crate::engine::write::streams::{SHORT_BYTES, Source, after_first};
 use crate::error::{Error, Result};
-use crate::jobs::JobContext;
 use crate::jobs::ingest::{Content, IngestPlan, IngestWriter};
+use crate::jobs::{JobContext, Needs};
 use crate::memtable::{Batch, Lifetime, check_mark, check_put};
 use crate::options::Durability;
 use crate::record::RecordFile;
@@ -61,7 +61,7 @@ impl<'a> Ingest<'a> {
         Ok(Ingest {
             background,
             keyspace,
-            context: background.job_context(background.until_closed()),
+            context: background.job_context(background.until_closed(), Needs::default()),
             writer: IngestWriter::default(),
             mark: None,
             user_bytes: 0,

@@ -39,7 +39,7 @@ use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::jobs::compact::retention::Readers;
-use crate::jobs::{Cancel, JobContext};
+use crate::jobs::{Cancel, JobContext, Needs};
 use crate::vfs::Event;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -183,7 +183,11 @@ impl Background {
 
     /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a
     /// snapshot that is not listed then sees the newest version of everything in them.
-    pub(crate) fn job_context<'a>(&'a self, cancel: Cancel<'a>) -> JobContext<'a> {
+    pub(crate) fn job_context<'a>(
+        &'a self,
+        cancel: Cancel<'a>,
+        needs: Needs<'a>,
+    ) -> JobContext<'a> {
         JobContext {
             store: &self.core.store,
             cache: &self.core.cache,
@@ -200,14 +204,12 @@ impl Background {
             key_table_referenced_bytes: self.core.options.partition_bytes
                 / KEY_TABLES_OF_A_PARTITION,
             read_buffers_bytes: self.core.memory.plan.merge_read_bytes as usize,
-            inline_value_bytes: self.core.options.inline_value_bytes as usize,
             copied_file_bytes: self.core.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
-            slice: None,
             unreadable: self.space.unreadable(),
             compressions: self.read.compressions(),
-            waiting: None,
+            waiting: needs.waiting,
             flush_dictionary: &self.flush_dictionary,
-            late_syncs: None,
+            late_syncs: needs.syncs_late.then(RefCell::default),
             begun: RefCell::new(Vec::new()),
             _running: self.core.memory.begin_job(),
         }

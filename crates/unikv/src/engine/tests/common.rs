@@ -5,6 +5,7 @@ use crate::Db;
 use crate::base::keys::FileNumber;
 use crate::engine::background::kinds::flush::indexes_of;
 use crate::engine::open::recovery::build_version;
+use crate::jobs::Needs;
 use crate::jobs::flush::flush;
 use crate::jobs::flush::placing::{PlacingContext, place};
 use crate::key_table::ReadCache;
@@ -100,7 +101,7 @@ pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) 
     let tables = flush(
         &engine
             .background
-            .job_context(engine.background.until_closed()),
+            .job_context(engine.background.until_closed(), Needs::default()),
         &sealed.table,
     )
     .unwrap();

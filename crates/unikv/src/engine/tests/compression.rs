@@ -4,6 +4,7 @@ use super::common::{key, rewrite_manifest, version};
 use super::{Machine, Model, same, small};
 use crate::codec::tests::built_in;
 use crate::codec::{Codec, Compression};
+use crate::jobs::Needs;
 use crate::jobs::flush::flush;
 use crate::vfs::Vfs;
 use crate::{Clustering, Db, ErrorKind, KeyspaceOptions, Options};
@@ -222,8 +223,11 @@ fn a_flush_that_others_wait_for_takes_a_fast_level_and_the_last_dictionary() {
     for (waiting, most_level) in [(0, 3), (1, 1), (3, 1)] {
         let until = engine.background.until_closed();
         let waiting_now = || waiting;
-        let mut context = engine.background.job_context(until);
-        context.waiting = Some(&waiting_now);
+        let needs = Needs {
+            waiting: Some(&waiting_now),
+            ..Needs::default()
+        };
+        let context = engine.background.job_context(until, needs);
         let tables = flush(&context, &sealed.table).unwrap();
         let found = tables.first().unwrap().meta.compression;
         assert!(found.codecs.holds(Codec::ZstdWithDictionary), "{found:?}");

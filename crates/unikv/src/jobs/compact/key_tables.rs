@@ -13,15 +13,23 @@ use crate::key_table::{KeyEntry, KeySectionBuilder, KeyTableMeta, write_key_tabl
 /// says.
 pub(crate) struct KeyTableCutter<'a> {
     context: &'a JobContext<'a>,
+    /// A table is ended also when its newest records take this much.
+    referenced_bytes: u64,
     builder: KeySectionBuilder,
     tables: KeyTables,
 }
 
 impl<'a> KeyTableCutter<'a> {
-    /// For a range that begins at `start`.
-    pub(crate) fn new(context: &'a JobContext<'a>, start: &[u8]) -> KeyTableCutter<'a> {
+    /// For a range that begins at `start`. A table is ended also when its newest records take
+    /// `referenced_bytes`.
+    pub(crate) fn new(
+        context: &'a JobContext<'a>,
+        start: &[u8],
+        referenced_bytes: u64,
+    ) -> KeyTableCutter<'a> {
         KeyTableCutter {
             context,
+            referenced_bytes,
             builder: KeySectionBuilder::new(context.block_bytes),
             tables: KeyTables::new(start),
         }
@@ -49,7 +57,7 @@ impl<'a> KeyTableCutter<'a> {
     /// The same, or of the bytes of records at which it is.
     pub(crate) fn is_full_by(&self, part: u64) -> bool {
         let records = self.builder.newest_record_bytes();
-        self.is_long_by(part) || records >= self.context.key_table_referenced_bytes / part
+        self.is_long_by(part) || records >= self.referenced_bytes / part
     }
 
     /// Ends the key table being built, if it has keys.

@@ -32,7 +32,7 @@ use crate::base::range_tombstones::RangeTombstones;
 use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::jobs::JobContext;
-use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, Merged};
+use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, MergeRules, Merged};
 use crate::jobs::space::is_obsolete;
 use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta};
 use crate::partition::cursor::Cursor;
@@ -49,6 +49,7 @@ pub(crate) fn merge(
     context: &JobContext<'_>,
     partition: &Partition,
     inputs: &MergeInputs,
+    rules: MergeRules<'_>,
 ) -> Result<Merged> {
     let generations = &inputs.generations;
     // The keys and the records of each table, the records of each further file, and a key table.
@@ -71,7 +72,7 @@ pub(crate) fn merge(
         unsorted,
         group: Group::new(&context.readers, ranges),
         ranges,
-        output: MergeOutput::new(context, inputs, buffer, partition.range()),
+        output: MergeOutput::new(context, inputs, rules, buffer, partition.range()),
         dropped: Vec::new(),
         context,
         buffer,

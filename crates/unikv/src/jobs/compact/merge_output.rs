@@ -8,7 +8,7 @@ use crate::base::seeded::{seeded, slip};
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
-use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, Merged};
+use crate::jobs::compact::parts::{Kept, KeptValue, MergeInputs, MergeRules, Merged};
 use crate::key_table::{EntryValue, KeyEntry, KeyTableMeta, RecordPointer};
 use crate::record::pointed::check_found;
 use crate::record::{
@@ -23,6 +23,7 @@ use std::sync::Arc;
 /// Collects merged keys into key tables of the target size.
 pub(crate) struct MergeOutput<'a> {
     context: &'a JobContext<'a>,
+    rules: MergeRules<'a>,
     /// The record files to be read, each front to back: within one, pointers ascend in key order.
     /// They are the generations' tables and the victims.
     inputs: HashMap<FileNumber, Input>,
@@ -58,6 +59,7 @@ impl<'a> MergeOutput<'a> {
     pub(crate) fn new(
         context: &'a JobContext<'a>,
         inputs: &MergeInputs,
+        rules: MergeRules<'a>,
         buffer: usize,
         range: KeyRange<'_>,
     ) -> MergeOutput<'a> {
@@ -77,15 +79,17 @@ impl<'a> MergeOutput<'a> {
         let plain = tables.map(|(_, table)| (&table.file, false, table.share().bytes));
         let victims = inputs.victims.iter();
         let files = plain.chain(victims.map(|file| (file, true, u64::MAX)));
+        let referenced_bytes = rules.referenced_bytes(context.key_table_referenced_bytes);
         MergeOutput {
             context,
+            rules,
             inputs: files.map(input).collect(),
             buffer,
             held: 0,
             moved: None,
             moves: true,
             dictionary: CopyDictionary::default(),
-            key_tables: KeyTableCutter::new(context, range.start),
+            key_tables: KeyTableCutter::new(context, range.start, referenced_bytes),
             made: Merged::default(),
         }
     }
@@ -97,7 +101,7 @@ impl<'a> MergeOutput<'a> {
 
     /// Adds a key with its kept versions, newest first.
     pub(crate) fn add_key(&mut self, key: &[u8], kept: &[Kept], inline: &[u8]) -> Result<()> {
-        let clusters = self.context.slice.is_some();
+        let clusters = self.rules.slice.is_some();
         let kept = match kept {
             [newest, ..] if clusters && seeded!(ClusterNewestAlone) => from_ref(newest),
             [.., oldest] if clusters && seeded!(ClusterOldestAlone) => from_ref(oldest),
@@ -176,7 +180,7 @@ impl<'a> MergeOutput<'a> {
     /// copy of the key goes.
     fn is_inline(&self, key: &[u8], value_len: u64) -> bool {
         let key_len = key.len().saturating_sub(KEYSPACE_PREFIX_LEN);
-        value_len < self.context.inline_value_bytes.max(key_len) as u64
+        value_len < self.rules.inline_value_bytes.max(key_len) as u64
     }
 
     /// Whether the value is to move.
@@ -193,7 +197,7 @@ impl<'a> MergeOutput<'a> {
     pub(crate) fn has_to_move(&self, table: &KeyTableMeta) -> bool {
         let is_victim = |file| self.is_victim(file);
         self.moves
-            && match self.context.slice {
+            && match self.rules.slice {
                 Some(_) => bytes_to_move(table, is_victim) > 0,
                 None => table.refs.iter().any(|refs| is_victim(refs.file)),
             }
@@ -207,14 +211,12 @@ impl<'a> MergeOutput<'a> {
     /// Whether a slice goes on that had copied `before` the last key these bytes.
     fn has_not_ended(&self, before: u64) -> bool {
         let copied = self.made.copied_bytes;
-        let Some(slice) = self.context.slice.filter(|_| copied > before) else {
+        let Some(slice) = self.rules.slice.filter(|_| copied > before) else {
             return true;
         };
         let looks = copied / LOOK_EVERY > before / LOOK_EVERY;
-        if seeded!(ClusterWhole) {
-            return true;
-        }
-        copied < slice.most_bytes && !(looks && (slice.is_awaited)())
+        let ends = copied >= slice.most_bytes || looks && (slice.is_awaited)();
+        !ends || seeded!(ClusterWhole)
     }
 
     /// Reads the record of a key entry and makes sure that it is the one.
@@ -365,7 +367,7 @@ impl<'a> MergeOutput<'a> {
         let dictionary = self.dictionary.get();
         let slot = &mut self.moved;
         // What a slice copies stays in one file, by which it is seen to lie together.
-        let most = match self.context.slice {
+        let most = match self.rules.slice {
             Some(_) => u64::MAX,
             None => self.context.copied_file_bytes,
         };

@@ -1,6 +1,7 @@
 //! What a merge takes in, what it keeps of a key, and what it makes.
 
 use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::jobs::Slice;
 use crate::key_table::{KeyTableMeta, RecordPointer};
 use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::Generation;
@@ -51,6 +52,24 @@ impl MergeInputs {
             purpose: Purpose::Cluster,
             ..MergeInputs::collect(victims)
         }
+    }
+}
+
+/// How a merge goes about it.
+#[derive(Clone, Copy)]
+pub(crate) struct MergeRules<'a> {
+    /// Values shorter than this are kept beside their keys.
+    pub(crate) inline_value_bytes: usize,
+    /// How far it goes if it may end before all is done.
+    pub(crate) slice: Option<Slice<'a>>,
+}
+
+impl MergeRules<'_> {
+    /// What the newest records of a key table may take, of the `usual`. What its values lie in
+    /// shows how they are spread: in one file, if a slice has copied all of them.
+    pub(crate) fn referenced_bytes(&self, usual: u64) -> u64 {
+        self.slice
+            .map_or(usual, |slice| usual.min(slice.most_bytes))
     }
 }
 

@@ -26,7 +26,11 @@ pub(crate) fn scan_merge(
     let buffer = context.read_buffer_bytes(generation.scan_sources());
     let sources = scan_sources::for_job(generation, buffer).collect::<Result<_>>()?;
     let mut keys = MergingCursor::new(sources);
-    let mut tables = KeyTableCutter::new(context, &partition.start);
+    let mut tables = KeyTableCutter::new(
+        context,
+        &partition.start,
+        context.key_table_referenced_bytes,
+    );
     let (mut last_key, mut last_seq) = (Vec::new(), SeqNo::MAX);
     let mut count = 0u64;
     let range = partition.range();

@@ -12,7 +12,7 @@ use crate::engine::write::blobs;
 use crate::error::Result;
 use crate::jobs::flush::placing::{Placed, PlacingContext};
 use crate::jobs::flush::{FlushedTable, flush, placing};
-use crate::jobs::written;
+use crate::jobs::{Needs, written};
 use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
 use crate::version::edit::history::History;
@@ -50,8 +50,11 @@ impl Background {
         self.space.probe_space();
         let begin = self.core.now();
         let waiting = || self.read.view.load().sealed.len().saturating_sub(1);
-        let mut context = self.job_context(self.until_closed());
-        context.waiting = Some(&waiting);
+        let needs = Needs {
+            waiting: Some(&waiting),
+            ..Needs::default()
+        };
+        let context = self.job_context(self.until_closed(), needs);
         let flushed = flush(&context, &oldest.table);
         let tables = self.core.or_clean_up(&context, flushed)?;
         let time = self.core.now().saturating_sub(begin);

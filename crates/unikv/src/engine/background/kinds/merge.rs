@@ -14,13 +14,12 @@ use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::compact::merge;
-use crate::jobs::compact::parts::{MergeInputs, Merged, Purpose};
+use crate::jobs::compact::parts::{MergeInputs, MergeRules, Merged, Purpose};
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
-use crate::jobs::{JobContext, Slice, written};
+use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
-use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,12 +168,14 @@ impl Background {
         self.run_plan(&plan).map(|()| true)
     }
 
-    /// Which values stand beside their keys in the keyspace of a partition, where it says so.
-    fn inline_bytes_of(&self, partition: &Partition) -> Option<usize> {
+    /// Values shorter than this stand beside their keys in a partition, as its keyspace says or all
+    /// do.
+    fn inline_bytes_of(&self, partition: &Partition) -> usize {
         let version = Arc::clone(&self.read.view.load().version);
-        let keyspace = version.keyspaces.first_in(partition.range())?;
-        let options = KeyspaceOptions::of(keyspace, Path::new("")).ok()?;
-        options.inline_value_bytes.map(|bytes| bytes as usize)
+        let keyspace = version.keyspaces.first_in(partition.range());
+        let options = keyspace.and_then(|it| KeyspaceOptions::of(it, Path::new("")).ok());
+        let own = options.and_then(|options| options.inline_value_bytes);
+        own.unwrap_or(self.core.options.inline_value_bytes) as usize
     }
 
     /// Merges, collects or clusters in a leased partition.
@@ -192,25 +193,23 @@ impl Background {
             first.is_some_and(|plan| self.is_merge_or_collection_due(plan.partition.id))
         };
         // The inputs are chosen; only now the snapshots are listed.
-        let mut context = self.job_context(self.until_closed());
-        context.late_syncs = (plans.len() > 1).then(RefCell::default);
-        let inline_bytes = context.inline_value_bytes;
+        let needs = Needs {
+            syncs_late: plans.len() > 1,
+            ..Needs::default()
+        };
+        let context = self.job_context(self.until_closed(), needs);
         let (mut done, mut begun) = (Vec::new(), Vec::new());
         for plan in plans {
             let MergePlan { partition, inputs } = plan;
-            context.inline_value_bytes = self.inline_bytes_of(partition).unwrap_or(inline_bytes);
-            if inputs.purpose == Purpose::Cluster {
-                let most_bytes = self.slice_bytes();
-                context.slice = Some(Slice {
-                    most_bytes,
+            let is_slice = inputs.purpose == Purpose::Cluster;
+            let rules = MergeRules {
+                inline_value_bytes: self.inline_bytes_of(partition),
+                slice: is_slice.then(|| Slice {
+                    most_bytes: self.slice_bytes(),
                     is_awaited: &is_awaited,
-                });
-                // What the values of a table lie in shows how they are spread: in one file, if a
-                // slice has copied all of them.
-                context.key_table_referenced_bytes =
-                    context.key_table_referenced_bytes.min(most_bytes);
-            }
-            let merged = merge::merge(&context, partition, inputs);
+                }),
+            };
+            let merged = merge::merge(&context, partition, inputs, rules);
             if let Err(error) = &merged {
                 self.note_unreadable(plan, error);
             }

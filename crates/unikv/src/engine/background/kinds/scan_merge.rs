@@ -14,7 +14,7 @@ use crate::engine::catalog::Indexes;
 use crate::engine::health::JobName;
 use crate::error::{Error, Result};
 use crate::jobs::compact::scan_merge;
-use crate::jobs::written;
+use crate::jobs::{Needs, written};
 use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
@@ -60,7 +60,7 @@ impl JobKind for ScanMerges {
 
 impl Background {
     fn scan_merge(&self, partition: &Partition, generation: &Generation) -> Result<()> {
-        let context = self.job_context(self.until_closed());
+        let context = self.job_context(self.until_closed(), Needs::default());
         let run = scan_merge::scan_merge(&context, partition, generation);
         let run = self.core.or_clean_up(&context, run)?;
         let bytes: u64 = run.tables.iter().map(|table| table.len).sum();
