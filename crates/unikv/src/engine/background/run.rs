@@ -132,14 +132,20 @@ impl Background {
         kinds.find(|kind| kind.find(self, &ask).is_some())
     }
 
-    /// Whether a merge or a collection could be run now if nobody held the partition `held`.
-    pub(crate) fn is_merge_or_collection_due(&self, held: PartitionId) -> bool {
+    /// Whether a merge could be run now if nobody held the partition `held`.
+    pub(crate) fn is_merge_due(&self, held: PartitionId) -> bool {
+        let catalog = self.catalog.lock();
+        let ask = self.ask(&catalog, By::Worker(self.core.now()));
+        let mut partitions = catalog.version.partitions().iter();
+        partitions.any(|p| (p.id == held || ask.is_free(p.id)) && merge::is_ready(&ask, p))
+    }
+
+    /// Whether a collection could be run now if nobody held the partition `held`.
+    pub(crate) fn is_collection_due(&self, held: PartitionId) -> bool {
         let catalog = self.catalog.lock();
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
         let is_free = |id| id == held || ask.is_free(id);
-        let mut partitions = catalog.version.partitions().iter();
-        partitions.any(|p| is_free(p.id) && merge::is_ready(&ask, p))
-            || self.plan_collection(&ask, &is_free).is_some()
+        self.plan_collection(&ask, &is_free).is_some()
     }
 
     /// Whether the job of a failure is still due.

@@ -20,6 +20,7 @@ use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,10 @@ const MAX_MERGED: usize = 2;
 /// Small merges that are one job, at most, and their bytes of UnsortedStores and key tables.
 const MOST_TOGETHER: usize = 64;
 const MOST_TOGETHER_BYTES: u64 = 8 << 20;
+
+/// A slice, which looks each MiB whether a merge is due, looks after this many MiB whether a
+/// collection is: these may be due again and again, and what a slice has copied by then is a run.
+const LOOKS_FOR_COLLECTION: u32 = 16;
 
 /// Merges the oldest frozen generations of the partition with the largest UnsortedStore, or rather
 /// of one that keeps flushes waiting.
@@ -188,9 +193,16 @@ impl Background {
     fn run_plans(&self, plans: &[MergePlan]) -> Result<()> {
         self.space.probe_space();
         let began = self.core.now();
+        let looks = Cell::new(0);
         let is_awaited = || {
-            let first = plans.first();
-            first.is_some_and(|plan| self.is_merge_or_collection_due(plan.partition.id))
+            looks.set(looks.get() + 1);
+            plans
+                .first()
+                .map(|plan| plan.partition.id)
+                .is_some_and(|id| {
+                    let for_collection = looks.get() % LOOKS_FOR_COLLECTION == 0;
+                    self.is_merge_due(id) || for_collection && self.is_collection_due(id)
+                })
         };
         // The inputs are chosen; only now the snapshots are listed.
         let needs = Needs {
