@@ -193,14 +193,14 @@ impl Background {
     fn run_plans(&self, plans: &[MergePlan]) -> Result<()> {
         self.space.probe_space();
         let began = self.core.now();
-        let looks = Cell::new(0);
+        let looks = Cell::new(0_u32);
         let is_awaited = || {
             looks.set(looks.get() + 1);
             plans
                 .first()
                 .map(|plan| plan.partition.id)
                 .is_some_and(|id| {
-                    let for_collection = looks.get() % LOOKS_FOR_COLLECTION == 0;
+                    let for_collection = looks.get().is_multiple_of(LOOKS_FOR_COLLECTION);
                     self.is_merge_due(id) || for_collection && self.is_collection_due(id)
                 })
         };
