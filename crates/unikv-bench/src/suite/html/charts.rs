@@ -76,6 +76,12 @@ pub(super) fn short(value: f64) -> String {
 }
 
 impl Bars {
+    /// Leaves out the engines that have no value.
+    pub(super) fn drop_empty(&mut self) {
+        self.series
+            .retain(|(_, values)| values.iter().any(Option::is_some));
+    }
+
     /// The chart as an SVG element.
     ///
     /// # Errors

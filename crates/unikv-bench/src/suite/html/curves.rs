@@ -21,10 +21,7 @@ pub fn of(section: &Section<'_>) -> Vec<Bars> {
     let over_runs = section.bars().into_iter().map(by_size);
     let mut panels: Vec<Bars> = over_runs.chain(over_threads(section)).collect();
     panels.retain(|panel| panel.labels.len() >= LEAST_POINTS);
-    for panel in &mut panels {
-        let has_some = |values: &[Option<f64>]| values.iter().any(Option::is_some);
-        panel.series.retain(|(_, values)| has_some(values));
-    }
+    panels.iter_mut().for_each(Bars::drop_empty);
     panels
 }
 

@@ -87,12 +87,13 @@ fn bars(section: &Section<'_>, engines: usize, (_, title, of): Measure) -> Optio
             values.push(value);
         }
     }
-    series.retain(|(_, values)| values.iter().any(Option::is_some));
-    (!labels.is_empty()).then(|| Bars {
+    let mut bars = Bars {
         title: title.to_owned(),
         labels,
         series,
-    })
+    };
+    bars.drop_empty();
+    (!bars.labels.is_empty()).then_some(bars)
 }
 
 /// Divides the values of each group by the greatest of them.

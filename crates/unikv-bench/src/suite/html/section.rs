@@ -152,9 +152,7 @@ impl<'a> Section<'a> {
         }
         let finish = |(names, mut chart): (Vec<String>, Bars)| {
             chart.title = format!("{}, operations/s", names.join(", "));
-            chart
-                .series
-                .retain(|(_, values)| values.iter().any(Option::is_some));
+            chart.drop_empty();
             chart
         };
         charts.into_iter().map(finish).collect()

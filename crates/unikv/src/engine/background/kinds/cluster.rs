@@ -10,8 +10,9 @@
 //! nobody scans and look-ups wait for the device, slices take a quarter of the time, paid or not.
 //!
 //! **Bounds.** No more files are chosen than there may be garbage. Over the life of a database no
-//! more than [`MOST_COPIES`] bytes are copied for each byte of the user's: the first time that is
-//! one, and runs are merged only while there is room for that.
+//! more than [`MOST_COPIES`] bytes are copied for each byte of the user's. Runs are merged only
+//! while that leaves room to copy what flushes wrote for the first time; the last slices may go
+//! beyond.
 //!
 //! A slice holds the partition's lease, as every merge does, until it has copied its share
 //! ([`Background::slice_bytes`]) or a merge or a collection is due; what it has copied is
