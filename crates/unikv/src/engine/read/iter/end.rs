@@ -5,17 +5,18 @@
 
 mod batch;
 mod fetch;
+mod fill;
 
 use super::toward::{Left, Toward};
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, SeqNo};
-use crate::base::seeded::seeded;
+use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::error::Result;
-use crate::key_table::{KeyEntry, ReadBuffers};
+use crate::key_table::ReadBuffers;
 use crate::partition::view_cursor::ViewCursor;
 use crate::partition::{HiddenRun, Visibility};
 use crate::record::STREAMED_BYTES;
-use batch::{Batch, Entry, Value, after};
+use batch::{Batch, Entry, Value};
 use bytes::Bytes;
+use fill::{Filling, remember};
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
@@ -190,148 +191,31 @@ impl End {
     ) -> Result<()> {
         self.forward = toward == Toward::Upper;
         let mut batch = self.begin_batch(batch_bytes);
-        let filled = match toward {
-            Toward::Upper => self.fill_forward(&mut batch, cursor, at, left),
-            Toward::Lower => self.fill_backward(&mut batch, cursor, at, left),
+        let filling = Filling {
+            batch: &mut batch,
+            cursor,
+            toward,
+            at,
+            left,
+            keys_alone: self.keys_alone,
+            last: &mut self.last,
+            run: HiddenRun::default(),
         };
+        let filled = filling.fill();
+        self.goes_on = matches!(filled, Ok(true));
         if self.forward
             && let Some(last) = batch.last_key().filter(|_| batch.ends_with_last)
         {
-            self.remember(last);
+            remember(&mut self.last, last);
         }
         self.end_batch(batch);
-        filled
-    }
-
-    /// The cursor has dealt with `key`.
-    fn remember(&mut self, key: &[u8]) {
-        let last = self.last.get_or_insert_default();
-        last.clear();
-        last.extend_from_slice(key);
-    }
-
-    fn fill_forward(
-        &mut self,
-        batch: &mut Batch,
-        cursor: &mut ViewCursor,
-        at: Visibility,
-        left: Left<'_>,
-    ) -> Result<()> {
-        let mut run = HiddenRun::default();
-        while let Some(entry) = cursor.entry().filter(|entry| entry.key < left.upper) {
-            if batch.is_full() {
-                self.goes_on = true;
-                return Ok(());
-            }
-            // The first version at or below the snapshot decides; older ones are passed over.
-            let last = if batch.ends_with_last {
-                batch.last_key()
-            } else {
-                self.last.as_deref()
-            };
-            if entry.seq <= at.seq && last != Some(entry.key) {
-                let value = if cursor.may_hide() && cursor.hides(&entry, at.seq)? {
-                    None
-                } else {
-                    self.value_of(&entry, at, cursor)
-                };
-                match value {
-                    Some(value) => {
-                        if run.is_long() {
-                            batch.leave_gap_before(cursor.view(), left.before(entry.key), at, &run);
-                        }
-                        run.end();
-                        batch.push(entry.key, value);
-                        batch.ends_with_last = true;
-                    }
-                    None => {
-                        run.hides(entry.kind);
-                        batch.ends_with_last = false;
-                        self.remember(entry.key);
-                    }
-                }
-            }
-            if run.step()
-                && let Some(end) = cursor.view().end_of_gap(entry.key, at)
-            {
-                cursor.seek(&end, SeqNo::MAX)?;
-                run = HiddenRun::after(end);
-                continue;
-            }
-            cursor.next_visible()?;
-        }
-        if run.is_long() {
-            batch.leave_gap_before(cursor.view(), left, at, &run);
-        }
-        Ok(())
-    }
-
-    /// Versions of a key come oldest first, so the last one at or below the snapshot decides.
-    fn fill_backward(
-        &mut self,
-        batch: &mut Batch,
-        cursor: &mut ViewCursor,
-        at: Visibility,
-        left: Left<'_>,
-    ) -> Result<()> {
-        let (mut key, mut run) = (Vec::new(), HiddenRun::default());
-        while let Some(entry) = cursor.entry().filter(|entry| entry.key >= left.lower) {
-            if batch.is_full() {
-                self.goes_on = true;
-                return Ok(());
-            }
-            key.clear();
-            key.extend_from_slice(entry.key);
-            let (mut newest, mut kind, mut is_time) = (None, Kind::Delete, false);
-            while let Some(entry) = cursor.entry().filter(|e| e.key == key) {
-                let is_first = newest.is_none() || !seeded!(BackwardOldest);
-                if entry.seq <= at.seq && is_first {
-                    kind = entry.kind;
-                    newest = if cursor.may_hide() && cursor.hides(&entry, at.seq)? {
-                        None
-                    } else {
-                        self.value_of(&entry, at, cursor)
-                    };
-                }
-                is_time |= run.step();
-                cursor.prev()?;
-            }
-            match newest {
-                Some(value) => {
-                    if run.is_long() {
-                        batch.leave_gap_after(cursor.view(), left.after(&after(&key)), at, &run);
-                    }
-                    run.end();
-                    batch.push(&key, value);
-                }
-                None => {
-                    run.hides(kind);
-                    if is_time && let Some(start) = cursor.view().start_of_gap(&key, at) {
-                        cursor.seek_before(&start, SeqNo::MAX)?;
-                        run = HiddenRun::after(start);
-                    } else if cursor.may_hide() {
-                        cursor.skip_hidden_back()?;
-                    }
-                }
-            }
-        }
-        if run.is_long() {
-            batch.leave_gap_after(cursor.view(), left, at, &run);
-        }
-        Ok(())
-    }
-
-    /// What the newest version of a key is for the iteration.
-    fn value_of(&self, entry: &KeyEntry<'_>, at: Visibility, cursor: &ViewCursor) -> Option<Value> {
-        let is_shown = at.shows(entry.kind, entry.expiry_ms, cursor.clock());
-        is_shown.then(|| Value::of(entry, self.keys_alone))?
+        filled.map(|_| ())
     }
 
     fn begin_batch(&mut self, most_value_bytes: u64) -> Batch {
         let mut entries = mem::take(&mut self.entries);
         entries.clear();
         entries.reserve(self.batch_len.min(ENTRIES_AT_ONCE));
-        self.goes_on = false;
         self.room = most_value_bytes.saturating_add(STREAMED_BYTES.into());
         Batch {
             entries,

@@ -46,6 +46,15 @@ impl<'a> Left<'a> {
         }
     }
 
+    /// Whether an entry this way is still in it.
+    #[inline(always)]
+    pub(super) fn holds(self, key: &[u8], toward: Toward) -> bool {
+        match toward {
+            Toward::Upper => key < self.upper,
+            Toward::Lower => key >= self.lower,
+        }
+    }
+
     /// What of it comes before `key`.
     pub(super) fn before(self, key: &'a [u8]) -> Left<'a> {
         Left { upper: key, ..self }

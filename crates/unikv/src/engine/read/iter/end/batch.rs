@@ -1,10 +1,8 @@
 //! A batch of an iteration while it is gathered, and what it holds.
 
 use crate::base::keys::{Kind, SeqNo};
-use crate::engine::read::iter::toward::Left;
 use crate::error::Result;
 use crate::key_table::{EntryValue, KeyEntry, RecordPointer};
-use crate::partition::{HiddenRun, View, Visibility};
 use crate::record::pointed::check_pointed;
 use crate::record::{Record, STREAMED_BYTES};
 use bytes::Bytes;
@@ -57,37 +55,6 @@ impl Batch {
 
     pub(super) fn last_key(&self) -> Option<&[u8]> {
         self.keys.get(self.entries.last()?.key.clone())
-    }
-
-    /// Going forward, leaves a gap in what is left of the range, from the last entry of the batch
-    /// if there is one.
-    #[cold]
-    pub(super) fn leave_gap_before(
-        &self,
-        view: &View,
-        left: Left<'_>,
-        at: Visibility,
-        run: &HiddenRun,
-    ) {
-        match (&run.from, self.last_key()) {
-            (Some(from), _) => view.note_gap(from, left.upper, at, run),
-            (None, Some(last)) => view.note_gap(&after(last), left.upper, at, run),
-            (None, None) => view.note_gap(left.lower, left.upper, at, run),
-        }
-    }
-
-    /// Going back, leaves a gap in what is left of the range, up to the last entry of the batch if
-    /// there is one.
-    #[cold]
-    pub(super) fn leave_gap_after(
-        &self,
-        view: &View,
-        left: Left<'_>,
-        at: Visibility,
-        run: &HiddenRun,
-    ) {
-        let upper = run.from.as_deref().or(self.last_key());
-        view.note_gap(left.lower, upper.unwrap_or(left.upper), at, run);
     }
 
     pub(super) fn push(&mut self, key: &[u8], value: Value) {
