@@ -169,7 +169,7 @@ pub const KNOWN: &[Known] = &[
         "openat",
         &[Data],
         "O_RDONLY|O_DIRECT",
-        "read_around: later by `io_uring_enter`, which names no file",
+        "read_direct: later by `io_uring_enter`, which names no file",
     ),
     (
         "openat",

@@ -19,7 +19,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::unseen::AtomicUsize;
-use crate::vfs::AROUND_BYTES;
+use crate::vfs::DIRECT_EXTRA_BYTES;
 use bytes::Bytes;
 use std::mem;
 use std::ops::Range;
@@ -30,8 +30,8 @@ use std::sync::Arc;
 const SHORTEST: usize = 4 << 10;
 pub(crate) const LONGEST_BUFFER: usize = 64 << 10;
 const SIZES: usize = (LONGEST_BUFFER / SHORTEST).ilog2() as usize + 1;
-/// And one that is as long as a read around the page cache may need.
-const AROUND_BUFFER: usize = LONGEST_BUFFER + AROUND_BYTES;
+/// And one that is as long as a direct read may need.
+const DIRECT_BUFFER: usize = LONGEST_BUFFER + DIRECT_EXTRA_BYTES;
 /// A value keeps at most this before it, or half of its own length.
 const MOST_HEAD: usize = 512;
 
@@ -92,7 +92,7 @@ impl ReadBuffers {
     pub(crate) fn take(self: &Arc<Self>, len: usize) -> ReadBuffer {
         let size = match len {
             len if len <= LONGEST_BUFFER => len.next_power_of_two(),
-            len => len.max(AROUND_BUFFER),
+            len => len.max(DIRECT_BUFFER),
         };
         let fresh = |size| vec![0; size].into_boxed_slice();
         let memory = match place_of(size) {
@@ -129,7 +129,7 @@ impl ReadBuffers {
 
 /// Which size this is; `None`: none that is kept.
 fn place_of(size: usize) -> Option<usize> {
-    if size == AROUND_BUFFER {
+    if size == DIRECT_BUFFER {
         return Some(SIZES);
     }
     let place = (size / SHORTEST).checked_ilog2()? as usize;
@@ -200,9 +200,9 @@ pub(crate) fn has_long_head(start: usize, len: usize) -> bool {
 /// What is taken for a read of `len` bytes.
 pub(crate) fn capacity_for(len: usize) -> usize {
     match len {
-        len if len <= SHORTEST / 2 || len > AROUND_BUFFER => len,
+        len if len <= SHORTEST / 2 || len > DIRECT_BUFFER => len,
         len if len <= LONGEST_BUFFER => len.next_power_of_two(),
-        _ => AROUND_BUFFER,
+        _ => DIRECT_BUFFER,
     }
 }
 
@@ -272,12 +272,12 @@ mod tests {
         drop(pool.take(2048));
         assert_eq!(pool.idle_bytes(), 20 << 10);
         let roomy = ReadBuffers::new(1 << 30, 0);
-        let long = roomy.take(AROUND_BUFFER + 1);
-        assert_eq!(long.as_ref().len(), AROUND_BUFFER + 1);
+        let long = roomy.take(DIRECT_BUFFER + 1);
+        assert_eq!(long.as_ref().len(), DIRECT_BUFFER + 1);
         drop((long, roomy.take(LONGEST_BUFFER)));
         assert_eq!(roomy.idle_bytes(), LONGEST_BUFFER);
         drop(roomy.take(LONGEST_BUFFER + 1));
-        assert_eq!(roomy.idle_bytes(), LONGEST_BUFFER + AROUND_BUFFER);
+        assert_eq!(roomy.idle_bytes(), LONGEST_BUFFER + DIRECT_BUFFER);
     }
 
     #[test]

@@ -1,21 +1,21 @@
-//! The runs of a batch that are better read around the page cache, once all else is prefetched.
+//! The runs of a batch that are better read directly, once all else is prefetched.
 
 use crate::base::keys::FileNumber;
 use crate::key_table::ReadBuffer;
-use crate::vfs::file_store::{Around, DataFile, LONG_BYTES, Route};
+use crate::vfs::file_store::{DataFile, DirectFileRead, LONG_BYTES, Route};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// This many go around it at once: each takes a buffer of whole blocks.
+/// This many are read at once: each takes a buffer of whole blocks.
 const MOST_READS: usize = 64;
 
 /// Such runs, ascending by file and offset.
 pub(crate) struct DirectReads {
     are_allowed: bool,
-    runs: Vec<DirectRead>,
+    runs: Vec<PlannedRead>,
 }
 
-struct DirectRead {
+struct PlannedRead {
     file: Arc<DataFile>,
     offset: u64,
     len: usize,
@@ -47,8 +47,8 @@ impl DirectReads {
         // One by one, the device would read nothing else while it reads a second; of the first, the
         // others that are prefetched are read meanwhile.
         let may_be_one = || self.runs.is_empty() && len >= LONG_BYTES;
-        let may_be_many = || self.runs.len() < MOST_READS && file.store().reads_around_together();
-        if route == Route::Around && !may_be_one() && !may_be_many() {
+        let may_be_many = || self.runs.len() < MOST_READS && file.store().reads_direct_together();
+        if route == Route::Direct && !may_be_one() && !may_be_many() {
             Route::Through
         } else {
             route
@@ -65,7 +65,7 @@ impl DirectReads {
         buffer: ReadBuffer,
         is_shared: bool,
     ) {
-        self.runs.push(DirectRead {
+        self.runs.push(PlannedRead {
             file: Arc::clone(file),
             offset,
             len,
@@ -73,7 +73,7 @@ impl DirectReads {
             is_shared,
             bytes: None,
         });
-        debug_assert!(self.runs.is_sorted_by_key(DirectRead::place));
+        debug_assert!(self.runs.is_sorted_by_key(PlannedRead::place));
     }
 
     /// Reads them all.
@@ -82,14 +82,14 @@ impl DirectReads {
             return;
         };
         let wanted = self.runs.iter_mut().filter_map(|run| {
-            Some(Around {
+            Some(DirectFileRead {
                 file: &run.file,
                 offset: run.offset,
                 len: run.len,
                 buf: run.buffer.as_mut()?.bytes_mut(),
             })
         });
-        let begins = store.read_around(wanted.collect());
+        let begins = store.read_direct(wanted.collect());
         for (run, begin) in self.runs.iter_mut().zip(begins) {
             let (Some(buffer), Some(begin)) = (run.buffer.take(), begin) else {
                 continue;
@@ -102,12 +102,12 @@ impl DirectReads {
     pub(super) fn bytes(&self, file: FileNumber, offset: u64) -> Option<Bytes> {
         let found = self
             .runs
-            .binary_search_by_key(&(file, offset), DirectRead::place);
+            .binary_search_by_key(&(file, offset), PlannedRead::place);
         self.runs.get(found.ok()?)?.bytes.clone()
     }
 }
 
-impl DirectRead {
+impl PlannedRead {
     fn place(&self) -> (FileNumber, u64) {
         (self.file.number(), self.offset)
     }

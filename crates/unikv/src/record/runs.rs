@@ -8,7 +8,7 @@ use super::frame::Record;
 use super::reader::RecordFile;
 use crate::error::Result;
 use crate::key_table::{LONGEST_BUFFER, ReadBuffer, RecordPointer, capacity_for, is_tight};
-use crate::vfs::AROUND_BYTES;
+use crate::vfs::DIRECT_EXTRA_BYTES;
 use crate::vfs::file_store::Route;
 use bytes::Bytes;
 
@@ -77,7 +77,7 @@ impl RecordFile {
     /// where anything is wrong: the read through the page cache will report it. It may find nothing
     /// wrong, if this process was forked while the device wrote to its memory (`open(2)`, about
     /// `O_DIRECT`).
-    pub(crate) fn take_around<W: AsRef<RecordPointer>>(
+    pub(crate) fn take_direct<W: AsRef<RecordPointer>>(
         &self,
         wanted: &[W],
         direct_reads: &DirectReads,
@@ -114,8 +114,8 @@ impl RecordFile {
     ) -> Result<Option<Bytes>> {
         let Span { offset, len, .. } = span;
         let route = direct_reads.route(&self.file, offset, len);
-        if route == Route::Around {
-            let buffer = self.buffer(len + AROUND_BYTES);
+        if route == Route::Direct {
+            let buffer = self.buffer(len + DIRECT_EXTRA_BYTES);
             direct_reads.add(&self.file, offset, len, buffer, span.is_shared);
             return Ok(None);
         }

@@ -30,7 +30,7 @@ pub(crate) fn warm<'a>(
     direct_reads.read();
     for (file, run) in runs() {
         let lacking = file.lacking(run);
-        file.take_around(&lacking, &direct_reads, |_, record, _| {
+        file.take_direct(&lacking, &direct_reads, |_, record, _| {
             file.keep_warm(record)
         });
     }

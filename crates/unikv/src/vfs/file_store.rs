@@ -13,22 +13,23 @@
 //! `removing`, which is held while obsolete files are unlinked; `directory_failed` over the sync of
 //! the directory. Else none is taken under another. The `work` event is notified under none.
 
-mod around;
 mod data_file;
+mod dense_reads;
+mod direct_reads;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 
-use super::dense_reads::DenseReads;
-use super::direct_read_policy::DirectReadPolicy;
-pub(crate) use super::direct_read_policy::{LONG_BYTES, Route};
+use super::direct_io::policy::DirectReadPolicy;
+pub(crate) use super::direct_io::policy::{LONG_BYTES, Route};
 use super::{Access, Env, Event, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{ArcSwapOption, Mutex};
 use crate::error::{Error, Result};
-pub(crate) use around::Around;
 pub(crate) use data_file::DataFile;
+use dense_reads::DenseReads;
+pub(crate) use direct_reads::DirectFileRead;
 use std::fmt;
 use std::io;
 use std::mem;
@@ -94,7 +95,7 @@ impl FileStore {
         &self.env
     }
 
-    /// From now on no read goes around the page cache.
+    /// From now on no read is direct.
     pub(crate) fn read_through(&self) {
         self.direct_read_policy.refuse();
     }

@@ -27,14 +27,12 @@ pub(crate) mod memory;
 pub mod os;
 pub mod sim;
 
-mod around;
 pub(crate) mod clock;
-mod dense_reads;
-mod direct_read_policy;
+mod direct_io;
 pub(crate) mod file_store;
 mod shared_page;
 
-pub use around::{AROUND_BYTES, AroundRead};
+pub use direct_io::{DIRECT_EXTRA_BYTES, DirectRead};
 pub use memory::MemoryVfs;
 pub use os::Process;
 pub use shared_page::{PAGE_WORDS, SharedPage};
@@ -54,7 +52,7 @@ pub enum WriteMode {
     /// Small appends, each of which must have reached the kernel when `append` returns (logs).
     Log,
     /// A large file written once from front to back. Appends may be gathered in user memory until
-    /// `sync`; the implementation may go around the page cache.
+    /// `sync`; the implementation may write past the page cache.
     Bulk,
 }
 
@@ -88,14 +86,14 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Opens an existing file for reading.
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn ReadFile>>;
-    /// Reads around the page cache, where what is read does not stay, and says of each read from
-    /// where in its buffer the bytes stand. `None`: the file system knows no way around it.
-    fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
+    /// Reads past the page cache, which what is read does not enter, and says of each read from
+    /// where in its buffer the bytes stand. `None`: the file system knows no direct reads.
+    fn read_direct(&self, reads: &mut [DirectRead<'_>]) -> Vec<io::Result<Option<usize>>> {
         reads.iter().map(|_| Ok(None)).collect()
     }
-    /// Whether the device gets all reads of one [`Vfs::read_around`] at once, and not one after the
+    /// Whether the device gets all reads of one [`Vfs::read_direct`] at once, and not one after the
     /// other.
-    fn reads_around_together(&self) -> bool {
+    fn reads_direct_together(&self) -> bool {
         false
     }
     /// Creates a new file; it is an error if it exists. For a file in [`WriteMode::Bulk`]
@@ -206,9 +204,9 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     fn will_need(&self, offset: u64, len: u64) {
         let _ = (offset, len);
     }
-    /// A descriptor of the file that reads around the page cache, for the file system that has
+    /// A descriptor of the file whose reads are direct, for the file system that has
     /// opened it: a wrapper of a file of another one passes it on.
-    fn around(&self) -> io::Result<Option<BorrowedFd<'_>>> {
+    fn direct(&self) -> io::Result<Option<BorrowedFd<'_>>> {
         Ok(None)
     }
     /// The length of the file in bytes.

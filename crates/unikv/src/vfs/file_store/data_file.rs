@@ -1,4 +1,4 @@
-//! One of the data files: read through, out of or around the page cache, and unlinked when nobody
+//! One of the data files: read through, out of or past the page cache, and unlinked when nobody
 //! wants it any more.
 
 use super::{FileStore, Handle, Route, Slot};

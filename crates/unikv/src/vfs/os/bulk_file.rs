@@ -1,4 +1,4 @@
-//! A large file written once, in large aligned writes that go around the page cache.
+//! A large file written once, in large aligned writes past the page cache.
 //!
 //! Appends gather in one buffer, of [`MAX_BUFFER_LEN`] unless memory is short. Each full buffer is
 //! one `O_DIRECT` write, so output neither fills the page cache with bytes that are not read soon
@@ -15,9 +15,9 @@
 use super::{OsSyncFile, broken_file, write_out};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::vfs::direct_io::is_refusal;
 use crate::vfs::{BLOCK_BYTES, SyncFile, WriteFile, lies_within};
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -33,7 +33,7 @@ const ALIGNMENT: usize = BLOCK_BYTES;
 /// write itself.
 const MAX_IDLE_BUFFERS: usize = 4;
 
-/// Whether writes go around the page cache.
+/// Whether writes are direct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direct {
     /// No full buffer has been written yet.
@@ -116,7 +116,7 @@ impl BulkFile {
                 Ok(()) => {}
                 // Some file systems take the flag and refuse the write, and what is left after a
                 // short write may be unaligned.
-                Err(e) if self.direct == Direct::On && refuses_direct(&e) => self.leave_direct()?,
+                Err(e) if self.direct == Direct::On && is_refusal(&e) => self.leave_direct()?,
                 Err(e) => return Err(e),
             }
         }
@@ -216,13 +216,6 @@ fn set_direct_flag(file: &File, on: bool) -> io::Result<()> {
     let mut flags = rustix::fs::fcntl_getfl(file)?;
     flags.set(OFlags::DIRECT, on);
     Ok(rustix::fs::fcntl_setfl(file, flags)?)
-}
-
-pub(super) fn refuses_direct(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::INVAL | Errno::OPNOTSUPP)
-    )
 }
 
 /// Idle buffers, shared by the files of one [`super::OsVfs`].

@@ -1,22 +1,19 @@
 //! The real file system and real threads of a Linux machine.
 //!
 //! Logs are written straight through (`log_file`); tables and record files are gathered into large
-//! aligned writes around the page cache (`bulk_file`), and can be read around it, too (`around`).
+//! aligned writes past the page cache (`bulk_file`), and can be read past it, too (`direct_io`).
 //! The directory of a database is held open (`directory`). System calls go through `std`, `rustix`
-//! and `io-uring`; `unsafe` is in `ring/queue`, `process` and
+//! and `io-uring`; `unsafe` is in `process` and
 //! `shared_page` alone.
 //!
-//! Locks: the pool of idle write buffers has one and the one of idle rings, held for a push or a
-//! pop only.
+//! Lock: that of the pool of idle write buffers, held for a push or a pop only.
 
-mod around;
 mod bulk_file;
 mod directory;
 mod lock_file;
 mod log_file;
 mod process;
 mod read_file;
-mod ring;
 mod runtime;
 mod shared_page;
 mod write_out;
@@ -26,8 +23,9 @@ pub use runtime::OsRuntime;
 #[cfg(all(test, unikv_model = "shuttle"))]
 pub(crate) use runtime::{OsEvent, run_worker};
 
+use super::direct_io::{blocks, ring::Rings};
 use super::{
-    Access, AroundRead, LockError, LockGuard, ReadFile, SharedPage, SyncFile, Vfs, WriteFile,
+    Access, DirectRead, LockError, LockGuard, ReadFile, SharedPage, SyncFile, Vfs, WriteFile,
     WriteMode,
 };
 use crate::base::sync::OnceLock;
@@ -36,7 +34,6 @@ use directory::Directory;
 use lock_file::OsLockGuard;
 use log_file::LogFile;
 use read_file::{OsReadFile, miss_begins_a_read};
-use ring::Rings;
 use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use shared_page::OsPage;
@@ -154,11 +151,11 @@ impl Vfs for OsVfs {
         Ok(Arc::new(file))
     }
 
-    fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
-        around::read_around(&self.shared.rings, reads)
+    fn read_direct(&self, reads: &mut [DirectRead<'_>]) -> Vec<io::Result<Option<usize>>> {
+        blocks::read_direct(&self.shared.rings, reads)
     }
 
-    fn reads_around_together(&self) -> bool {
+    fn reads_direct_together(&self) -> bool {
         self.shared.rings.are_there()
     }
 
@@ -235,7 +232,7 @@ impl Vfs for OsVfs {
 
     fn max_open_files(&self) -> usize {
         // Half of what the process may have, as the host opens files, too; and each may be open
-        // twice (`around`).
+        // twice (`direct`).
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         let files = limit
             .current

@@ -1,10 +1,10 @@
-//! A file open for reading: through the page cache, out of it alone, or around it.
+//! A file open for reading: through the page cache, out of it alone, or past it.
 
-use super::bulk_file::refuses_direct;
 use super::directory::Directory;
 use super::read_full;
 use crate::base::mapped::PAGE_BYTES;
 use crate::base::sync::OnceLock;
+use crate::vfs::direct_io::is_refusal;
 use crate::vfs::{Access, ReadFile};
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
@@ -30,8 +30,8 @@ pub(super) struct OsReadFile {
     directory: Directory,
     path: PathBuf,
     file: File,
-    /// The same file for reads around the page cache, once there was one; `None` if it knows none.
-    around: OnceLock<Option<File>>,
+    /// The same file for direct reads, once there was one; `None` if it knows none.
+    direct: OnceLock<Option<File>>,
     /// See [`miss_begins_a_read`].
     miss_begins_a_read: bool,
 }
@@ -54,7 +54,7 @@ impl OsReadFile {
             directory: directory.clone(),
             path: path.to_owned(),
             file,
-            around: OnceLock::new(),
+            direct: OnceLock::new(),
             miss_begins_a_read,
         })
     }
@@ -90,17 +90,17 @@ impl ReadFile for OsReadFile {
         let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len), Advice::WillNeed);
     }
 
-    fn around(&self) -> io::Result<Option<BorrowedFd<'_>>> {
-        if let Some(around) = self.around.get() {
-            return Ok(around.as_ref().map(File::as_fd));
+    fn direct(&self) -> io::Result<Option<BorrowedFd<'_>>> {
+        if let Some(direct) = self.direct.get() {
+            return Ok(direct.as_ref().map(File::as_fd));
         }
         let flags = OFlags::RDONLY | OFlags::DIRECT;
         let opened = match self.directory.open(&self.path, flags) {
             Ok(file) => Some(file),
-            Err(error) if refuses_direct(&error) => None,
+            Err(error) if is_refusal(&error) => None,
             Err(error) => return Err(error),
         };
-        Ok(self.around.get_or_init(|| opened).as_ref().map(File::as_fd))
+        Ok(self.direct.get_or_init(|| opened).as_ref().map(File::as_fd))
     }
 
     fn len(&self) -> io::Result<u64> {

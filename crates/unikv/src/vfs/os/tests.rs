@@ -1,7 +1,7 @@
 use super::lock_file::lock_file;
 use super::*;
 use crate::testing::limit;
-use crate::vfs::{AROUND_BYTES, AroundRead};
+use crate::vfs::{DIRECT_EXTRA_BYTES, DirectRead};
 use rand::rngs::SmallRng;
 use rand::{Rng, RngCore, SeedableRng};
 use rustix::fs::FlockOperation;
@@ -394,23 +394,23 @@ fn a_read_from_memory_gives_what_the_file_holds_or_nothing() {
     assert_eq!(file.read_at(&mut buf, 99_000).unwrap(), 1000);
 }
 
-/// What a file system that knows a way around the page cache gives for `wanted`, all read at once.
-fn read_around(
+/// What a file system that knows direct reads gives for `wanted`, all read at once.
+fn read_direct(
     disk: &OsVfs,
     wanted: &[(&dyn ReadFile, u64, usize)],
 ) -> Vec<io::Result<Option<Vec<u8>>>> {
     let mut buffers: Vec<_> = wanted
         .iter()
-        .map(|(.., len)| vec![0; len.min(&100_000) + AROUND_BYTES])
+        .map(|(.., len)| vec![0; len.min(&100_000) + DIRECT_EXTRA_BYTES])
         .collect();
     let reads = wanted.iter().zip(&mut buffers);
-    let reads = reads.map(|(&(file, offset, len), buf)| AroundRead {
+    let reads = reads.map(|(&(file, offset, len), buf)| DirectRead {
         file,
         offset,
         len,
         buf,
     });
-    let begins = disk.read_around(&mut reads.collect::<Vec<_>>());
+    let begins = disk.read_direct(&mut reads.collect::<Vec<_>>());
     assert_eq!(begins.len(), wanted.len());
     let taken = begins.into_iter().zip(wanted.iter().zip(buffers));
     let taken = taken.map(|(begin, ((.., len), buffer))| {
@@ -420,7 +420,7 @@ fn read_around(
 }
 
 #[test]
-fn reads_around_the_page_cache_give_what_the_files_hold_or_nothing() {
+fn direct_reads_give_what_the_files_hold_or_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let disk = OsVfs::default();
     let contents: Vec<_> = (0..3).map(|seed| random_bytes(4 + seed, 100_001)).collect();
@@ -440,7 +440,7 @@ fn reads_around_the_page_cache_give_what_the_files_hold_or_nothing() {
         // others come to no harm.
         (99_000, 1002),
         (200_000, 1),
-        (0, 100_001 + AROUND_BYTES),
+        (0, 100_001 + DIRECT_EXTRA_BYTES),
     ];
     let all = (0..files.len()).flat_map(|n| places.map(|(offset, len)| (n, offset, len)));
     let all: Vec<_> = all.collect();
@@ -449,10 +449,10 @@ fn reads_around_the_page_cache_give_what_the_files_hold_or_nothing() {
         let asked: Vec<_> = all.iter().cycle().take(10 * at_once).copied().collect();
         for asked in asked.chunks(at_once) {
             let wanted = asked.iter().map(|(n, at, len)| (&*files[*n], *at, *len));
-            let read = read_around(&disk, &wanted.collect::<Vec<_>>());
+            let read = read_direct(&disk, &wanted.collect::<Vec<_>>());
             for (&(n, offset, len), read) in asked.iter().zip(read) {
                 let expected = contents[n].get(offset as usize..offset as usize + len);
-                // A file system that knows no way around answers `None`.
+                // A file system that knows no direct reads answers `None`.
                 match (read, expected) {
                     (Ok(Some(read)), Some(expected)) => assert!(read == expected),
                     (Ok(Some(_)), None) => panic!("read {len} bytes at {offset}"),
@@ -467,7 +467,7 @@ fn reads_around_the_page_cache_give_what_the_files_hold_or_nothing() {
 }
 
 #[test]
-fn many_threads_read_around_the_page_cache() {
+fn many_threads_read_directly() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     let bytes = random_bytes(9, 1 << 20);
@@ -484,7 +484,7 @@ fn many_threads_read_around_the_page_cache() {
                     let places = (0..rng.random_range(2..100))
                         .map(|_| (file, rng.random_range(0..1_000_000), 1000));
                     let places: Vec<_> = places.collect();
-                    for ((_, at, len), read) in places.iter().zip(read_around(disk, &places)) {
+                    for ((_, at, len), read) in places.iter().zip(read_direct(disk, &places)) {
                         let expected = &bytes[*at as usize..][..*len];
                         assert!(read.unwrap().is_none_or(|read| read == expected));
                     }
@@ -495,14 +495,14 @@ fn many_threads_read_around_the_page_cache() {
 }
 
 #[test]
-fn a_file_that_is_gone_cannot_be_read_around_the_page_cache_for_the_first_time() {
+fn a_file_that_is_gone_cannot_be_read_directly_for_the_first_time() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
     fs::write(&path, [1; 5000]).unwrap();
     let disk = OsVfs::default();
     let file = disk.open(&path, Access::Random).unwrap();
     fs::remove_file(&path).unwrap();
-    let read = read_around(&disk, &[(&*file, 0, 1)]).remove(0);
+    let read = read_direct(&disk, &[(&*file, 0, 1)]).remove(0);
     assert_eq!(read.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(file.read_at(&mut [0; 5], 0).unwrap(), 5);
 }

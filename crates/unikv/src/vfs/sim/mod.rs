@@ -78,7 +78,7 @@ pub use rules::Rule;
 pub use runtime::SimRuntime;
 
 use super::{
-    Access, AroundRead, BLOCK_BYTES, LockError, LockGuard, ReadFile, SharedPage, Vfs, WriteFile,
+    Access, BLOCK_BYTES, DirectRead, LockError, LockGuard, ReadFile, SharedPage, Vfs, WriteFile,
     WriteMode,
 };
 use crate::base::sync::Mutex;
@@ -278,8 +278,8 @@ impl Vfs for SimVfs {
         Ok(Arc::new(SimReadFile::new(&self.machine, inode, path)))
     }
 
-    fn read_around(&self, reads: &mut [AroundRead<'_>]) -> Vec<io::Result<Option<usize>>> {
-        let read_one = |read: &mut AroundRead<'_>| {
+    fn read_direct(&self, reads: &mut [DirectRead<'_>]) -> Vec<io::Result<Option<usize>>> {
+        let read_one = |read: &mut DirectRead<'_>| {
             // Anywhere but at the front.
             let begin = 1 + read.offset as usize % BLOCK_BYTES;
             let buf = read.buf.get_mut(begin..begin + read.len);
@@ -294,7 +294,7 @@ impl Vfs for SimVfs {
         reads.iter_mut().map(read_one).collect()
     }
 
-    fn reads_around_together(&self) -> bool {
+    fn reads_direct_together(&self) -> bool {
         true
     }
 

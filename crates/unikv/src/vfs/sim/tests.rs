@@ -1,5 +1,5 @@
 use super::*;
-use crate::vfs::{AROUND_BYTES, AroundRead};
+use crate::vfs::{DIRECT_EXTRA_BYTES, DirectRead};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -674,16 +674,16 @@ fn nothing_is_in_memory_on_a_cold_disk_nor_on_its_copies() {
         let mut cached = [0; 3];
         let len = file.read_cached_at(&mut cached, 0).unwrap();
         assert_eq!(&cached[..len.unwrap_or(0)], &buf[..len.unwrap_or(0)]);
-        let mut around = [0; 3 + AROUND_BYTES];
-        let read = AroundRead {
+        let mut direct = [0; 3 + DIRECT_EXTRA_BYTES];
+        let read = DirectRead {
             file: &*file,
             offset: 0,
             len: 3,
-            buf: &mut around,
+            buf: &mut direct,
         };
-        let begin = disk.read_around(&mut [read]).remove(0);
+        let begin = disk.read_direct(&mut [read]).remove(0);
         let begin = begin.unwrap().unwrap();
-        assert_eq!(&around[begin..begin + 3], &buf);
+        assert_eq!(&direct[begin..begin + 3], &buf);
         len
     };
     assert_eq!(present(&disk), Some(3));

@@ -14,7 +14,7 @@ use crate::engine::health::JobName;
 use crate::key_table::{Hint, KeyTable, RUNS_AT_ONCE, Written};
 use crate::record::{self, COALESCE_GAP_BYTES, RecordPointer};
 use crate::version::Version;
-use crate::vfs::AROUND_BYTES;
+use crate::vfs::DIRECT_EXTRA_BYTES;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Records that are read at a time; each may be a read of its own, and takes as many bytes more
 /// than it has.
 const RECORDS_AT_ONCE: usize = 8;
-const BYTES_BESIDE: u64 = COALESCE_GAP_BYTES + AROUND_BYTES as u64;
+const BYTES_BESIDE: u64 = COALESCE_GAP_BYTES + DIRECT_EXTRA_BYTES as u64;
 /// Who reads while something is read back waits longer for the device. Where look-ups miss
 /// meanwhile, it takes one part in this many of the time; a pause is no longer than this.
 const GIVES_WAY: u32 = 10;

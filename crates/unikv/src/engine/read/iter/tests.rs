@@ -302,7 +302,7 @@ fn a_scan_of_what_is_in_memory_soon_stops_to_prefetch() {
 }
 
 #[test]
-fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
+fn long_reads_of_what_is_seldom_in_memory_are_direct() {
     const ENTRIES: usize = 400;
     let one = OneFile::new(100 * ENTRIES);
     // How the values of the scan are read that begins at a multiple of this many entries.
@@ -316,18 +316,18 @@ fn long_reads_of_what_is_seldom_in_memory_go_around_the_page_cache() {
         }
         one.trace.take()
     };
-    let goes_around = |n| {
+    let is_direct = |n| {
         let events = scan(n);
         let bytes: u64 = reads(&events).into_iter().map(len).sum();
         assert_eq!(bytes, ENTRIES as u64 * one.frame_len, "{events:?}");
         prefetches(&events).is_empty()
     };
-    assert!(!goes_around(0), "nothing is known yet");
-    let around: Vec<_> = (1..90).filter(|n| goes_around(*n)).collect();
-    assert!((30..60).contains(&around.len()), "{}", around.len());
+    assert!(!is_direct(0), "nothing is known yet");
+    let direct: Vec<_> = (1..90).filter(|n| is_direct(*n)).collect();
+    assert!((30..60).contains(&direct.len()), "{}", direct.len());
     // What is read again stays in memory.
-    for n in &around {
-        assert!(!goes_around(*n), "{n}");
+    for n in &direct {
+        assert!(!is_direct(*n), "{n}");
     }
 
     // A device that cannot read this much at once gives the records one by one.

@@ -1,12 +1,12 @@
-//! Reading many blocks of a table at once: those that stand together in one run, around the page
+//! Reading many blocks of a table at once: those that stand together in one run, past the page
 //! cache where that can be done, because what is in the cache is not needed there, too.
 
 use super::KeySection;
 use crate::cache::read_buffers::LONGEST_BUFFER;
 use crate::error::Result;
 use crate::key_table::block::fences::{BlockPlace, Fences};
-use crate::vfs::AROUND_BYTES;
-use crate::vfs::file_store::Around;
+use crate::vfs::DIRECT_EXTRA_BYTES;
+use crate::vfs::file_store::DirectFileRead;
 use bytes::Bytes;
 use std::ops::Range;
 
@@ -51,15 +51,18 @@ impl KeySection {
 
     /// Brings the blocks of some runs to the cache.
     fn read_runs(&self, fences: &Fences, runs: &[Run], are_wanted: bool) {
-        let buffer = |run: &Run| self.cache.buffer(run.len + AROUND_BYTES);
+        let buffer = |run: &Run| self.cache.buffer(run.len + DIRECT_EXTRA_BYTES);
         let mut buffers: Vec<_> = runs.iter().map(buffer).collect();
-        let wanted = runs.iter().zip(&mut buffers).map(|(run, buffer)| Around {
-            file: &self.file,
-            offset: run.offset,
-            len: run.len,
-            buf: buffer.bytes_mut(),
-        });
-        let begins = self.file.store().read_around(wanted.collect());
+        let wanted = runs
+            .iter()
+            .zip(&mut buffers)
+            .map(|(run, buffer)| DirectFileRead {
+                file: &self.file,
+                offset: run.offset,
+                len: run.len,
+                buf: buffer.bytes_mut(),
+            });
+        let begins = self.file.store().read_direct(wanted.collect());
         for ((run, buffer), begin) in runs.iter().zip(&mut buffers).zip(begins) {
             let buffer = buffer.bytes_mut();
             let begin = begin.map_or_else(|| self.read_through(run, buffer), Ok);

@@ -13,10 +13,10 @@ use std::os::fd::BorrowedFd;
 pub(super) const ENTRIES: u32 = 64;
 
 /// A read of whole blocks.
-pub(in crate::vfs::os) struct Part<'a> {
-    pub(in crate::vfs::os) file: BorrowedFd<'a>,
-    pub(in crate::vfs::os) offset: u64,
-    pub(in crate::vfs::os) memory: &'a mut [u8],
+pub(in crate::vfs::direct_io) struct Part<'a> {
+    pub(in crate::vfs::direct_io) file: BorrowedFd<'a>,
+    pub(in crate::vfs::direct_io) offset: u64,
+    pub(in crate::vfs::direct_io) memory: &'a mut [u8],
 }
 
 #[cfg(feature = "io-uring")]
@@ -30,18 +30,18 @@ mod kernel {
     use std::io::{self, ErrorKind};
     use std::os::fd::AsRawFd;
 
-    pub(in crate::vfs::os) struct Queue(IoUring);
+    pub(in crate::vfs::direct_io) struct Queue(IoUring);
 
     impl Queue {
         /// A queue of a system that knows reads (Linux 5.6 and later).
-        pub(in crate::vfs::os) fn new() -> Option<Queue> {
+        pub(in crate::vfs::direct_io) fn new() -> Option<Queue> {
             let ring = IoUring::new(ENTRIES).ok()?;
             ring.params().is_feature_rw_cur_pos().then_some(Queue(ring))
         }
 
         /// Does at most [`ENTRIES`] reads and appends what came of them. False: the queue may hold
         /// some of them still, which it has not begun.
-        pub(in crate::vfs::os) fn read(
+        pub(in crate::vfs::direct_io) fn read(
             &mut self,
             parts: &mut [Part<'_>],
             results: &mut Vec<io::Result<usize>>,
@@ -91,14 +91,14 @@ mod none {
     use std::io;
 
     /// There is none.
-    pub(in crate::vfs::os) enum Queue {}
+    pub(in crate::vfs::direct_io) enum Queue {}
 
     impl Queue {
-        pub(in crate::vfs::os) fn new() -> Option<Queue> {
+        pub(in crate::vfs::direct_io) fn new() -> Option<Queue> {
             None
         }
 
-        pub(in crate::vfs::os) fn read(
+        pub(in crate::vfs::direct_io) fn read(
             &mut self,
             _: &mut [Part<'_>],
             _: &mut Vec<io::Result<usize>>,

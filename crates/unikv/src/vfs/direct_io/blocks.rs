@@ -1,15 +1,14 @@
-//! Reads around the page cache: of whole blocks, into memory that begins where a block could
-//! (`O_DIRECT`).
+//! Direct reads of whole blocks, into memory that begins where a block could.
 
-use super::bulk_file::refuses_direct;
 use super::ring::{Part, Rings};
-use crate::vfs::{AroundRead, BLOCK_BYTES};
+use super::{DirectRead, is_refusal};
+use crate::vfs::BLOCK_BYTES;
 use std::io::{self, ErrorKind};
 
-/// See [`Vfs::read_around`](crate::vfs::Vfs::read_around).
-pub(super) fn read_around(
+/// See [`Vfs::read_direct`](crate::vfs::Vfs::read_direct).
+pub(in crate::vfs) fn read_direct(
     rings: &Rings,
-    reads: &mut [AroundRead<'_>],
+    reads: &mut [DirectRead<'_>],
 ) -> Vec<io::Result<Option<usize>>> {
     let mut parts = Vec::with_capacity(reads.len());
     let places: Vec<io::Result<Option<Place>>> = reads
@@ -23,7 +22,7 @@ pub(super) fn read_around(
         })
         .collect();
     let mut done = rings.read(&mut parts).into_iter();
-    let told = places.into_iter().map(|place| {
+    let found = places.into_iter().map(|place| {
         let Some(place) = place? else {
             return Ok(None);
         };
@@ -31,11 +30,11 @@ pub(super) fn read_around(
         match done.next().unwrap_or(Ok(0)) {
             Ok(read) if read >= place.least => Ok(Some(place.begin)),
             Ok(_) => Err(ErrorKind::UnexpectedEof.into()),
-            Err(error) if refuses_direct(&error) => Ok(None),
+            Err(error) if is_refusal(&error) => Ok(None),
             Err(error) => Err(error),
         }
     });
-    told.collect()
+    found.collect()
 }
 
 /// Where what is wanted stands in the blocks that are read.
@@ -45,8 +44,8 @@ struct Place {
     least: usize,
 }
 
-fn part_of<'a>(read: &'a mut AroundRead<'_>) -> io::Result<Option<(Part<'a>, Place)>> {
-    let Some(file) = read.file.around()? else {
+fn part_of<'a>(read: &'a mut DirectRead<'_>) -> io::Result<Option<(Part<'a>, Place)>> {
+    let Some(file) = read.file.direct()? else {
         return Ok(None);
     };
     let before = (read.offset % BLOCK_BYTES as u64) as usize;

@@ -27,7 +27,7 @@ const MOST_IDLE: usize = 16;
 
 /// The rings of a file system.
 #[derive(Default)]
-pub(super) struct Rings {
+pub(in crate::vfs) struct Rings {
     idle: Mutex<Vec<Queue>>,
     /// The process that makes rings, once that was tried; `None`: there can be none.
     made_by: OnceLock<Option<u32>>,
@@ -35,7 +35,7 @@ pub(super) struct Rings {
 
 impl Rings {
     /// Whether reads go to the device at once.
-    pub(super) fn are_there(&self) -> bool {
+    pub(in crate::vfs) fn are_there(&self) -> bool {
         let made_by = self.made_by.get_or_init(|| {
             self.give_back(Queue::new()?);
             Some(process::id())

@@ -1,12 +1,12 @@
-//! Which reads go around the page cache.
+//! Which reads are direct.
 //!
 //! To bring 45 KiB into the page cache takes 29 µs of processor time, and drives out as much that
-//! others may want; around it they take 12, and less where the device gets several reads at once
-//! (`docs/benchmarks/levers.md`). But then they are not there for who reads them next. So a read
-//! goes around the page cache when nobody has asked for its place lately, and what nobody has asked
-//! for lately is so seldom in memory that it pays. How seldom, the reads of a part of all places
-//! say, which go through the page cache. Where there is memory enough for all, it fills with them,
-//! and soon no read goes around it any more.
+//! others may want; a direct read takes 12, and less where the device gets several at once
+//! (`docs/benchmarks/levers.md`). But then the bytes are not there for the next reader. So a read
+//! is direct if its place was not read lately, and if such places are in memory so seldom that
+//! direct reads cost less in the mean. How seldom, the reads of a sample of all places show, which
+//! always go through the page cache. Where there is memory enough for all, it fills with them, and
+//! soon no read is direct any more.
 //!
 //! No lock. What is remembered is a guess: to overwrite another's guess does no harm.
 
@@ -17,32 +17,32 @@ use crate::base::sync::atomic::Ordering::Relaxed;
 use crate::base::sync::unseen::{AtomicBool, AtomicU16, AtomicU32};
 use std::time::Duration;
 
-/// Shorter reads cost no less around the page cache, if they are alone.
+/// Shorter direct reads cost no less than others, if they are alone.
 pub(crate) const LONG_BYTES: usize = 16 << 10;
 /// Places remembered, two bytes each; and the bytes of a file that are one place.
 const PLACES: usize = 32 << 10;
 const PLACE_BYTES: u64 = 8 << 10;
 /// One in this many pieces of a file, of this many bytes, is always read through the page cache: it
-/// sees all that is asked of it there, as it would if nothing went around it.
+/// sees all that is asked of it there, as it would if no read were direct.
 const TRIED_PART: u64 = 1 << 3;
 const TRIED_BYTES: u64 = 256 << 10;
 /// All of the reads tried were found in memory.
 const ALWAYS: u32 = 1 << 16;
 /// The newest of the reads tried, or timed, counts this part of all before it.
 const NEWEST_PART: u32 = 1 << 5;
-/// What a read takes of a processor that is found in memory, that is not, and that goes around the
-/// page cache; and with the wait for the device, until that is known. Measured for 45 KiB, and for
-/// 1 KiB among others.
+/// What a read takes of a processor that is found in memory, that is not, and that is direct; and
+/// with the wait for the device, until that is known. Measured for 45 KiB, and for 1 KiB among
+/// others.
 const LONG: Costs = Costs {
     found_nanos: 8_000,
     missed_nanos: 29_000,
-    around_nanos: 12_000,
+    direct_nanos: 12_000,
     waited_nanos: 60_000,
 };
 const SHORT: Costs = Costs {
     found_nanos: 1_000,
     missed_nanos: 8_000,
-    around_nanos: 4_000,
+    direct_nanos: 4_000,
     waited_nanos: 20_000,
 };
 /// Waiting costs this part of what the processor's time does: others can use that meanwhile.
@@ -51,7 +51,7 @@ const WAIT_PART: u64 = 4;
 struct Costs {
     found_nanos: u64,
     missed_nanos: u64,
-    around_nanos: u64,
+    direct_nanos: u64,
     waited_nanos: u32,
 }
 
@@ -62,13 +62,13 @@ pub(crate) enum Route {
     Through,
     /// The same, and [`DirectReadPolicy::note_trial`] wants to know whether it was found there.
     Trial,
-    /// Around the page cache.
-    Around,
+    /// Past the page cache.
+    Direct,
 }
 
 /// What is known of reads.
-pub(super) struct DirectReadPolicy {
-    /// Tags of the places that were read lately; made when there is a read that may go around.
+pub(in crate::vfs) struct DirectReadPolicy {
+    /// Tags of the places that were read lately; made when there is a read that may be direct.
     lately: OnceLock<Box<[AtomicU16]>>,
     long: Known,
     short: Known,
@@ -80,7 +80,7 @@ struct Known {
     costs: Costs,
     /// The share of those tried that were found in memory, of [`ALWAYS`].
     found: AtomicU32,
-    /// What a read around the page cache takes, with the wait for the device.
+    /// What a direct read takes, with the wait for the device.
     waited_nanos: AtomicU32,
 }
 
@@ -93,20 +93,20 @@ impl Known {
         }
     }
 
-    /// Whether reads around the page cache cost less in the mean than those through it, of which a
-    /// share `s` is found there; with the wait `w` for the device: `AROUND + w < s * FOUND + (1 -
+    /// Whether direct reads cost less in the mean than those through the page cache, of which a
+    /// share `s` is found there; with the wait `w` for the device: `DIRECT + w < s * FOUND + (1 -
     /// s) * (MISSED + w)`.
     fn is_worthwhile(&self) -> bool {
         let costs = &self.costs;
         let found = u64::from(self.found.load(Relaxed));
-        let waited = u64::from(self.waited_nanos.load(Relaxed)).saturating_sub(costs.around_nanos);
+        let waited = u64::from(self.waited_nanos.load(Relaxed)).saturating_sub(costs.direct_nanos);
         let saved = costs.missed_nanos + waited / WAIT_PART - costs.found_nanos;
-        found * saved < u64::from(ALWAYS) * (costs.missed_nanos - costs.around_nanos)
+        found * saved < u64::from(ALWAYS) * (costs.missed_nanos - costs.direct_nanos)
     }
 }
 
 impl DirectReadPolicy {
-    pub(super) fn new() -> DirectReadPolicy {
+    pub(in crate::vfs) fn new() -> DirectReadPolicy {
         DirectReadPolicy {
             lately: OnceLock::new(),
             long: Known::new(LONG),
@@ -116,13 +116,13 @@ impl DirectReadPolicy {
     }
 
     /// How to read `len` bytes from `offset` of `file`.
-    pub(super) fn route(&self, file: FileNumber, offset: u64, len: usize) -> Route {
+    pub(in crate::vfs) fn route(&self, file: FileNumber, offset: u64, len: usize) -> Route {
         if self.refused.load(Relaxed) || self.was_read_lately(file, offset) {
             return Route::Through;
         }
         let is_tried = || hash(file, offset / TRIED_BYTES).is_multiple_of(TRIED_PART);
         if self.known(len).is_worthwhile() && !is_tried() {
-            Route::Around
+            Route::Direct
         } else {
             Route::Trial
         }
@@ -137,22 +137,22 @@ impl DirectReadPolicy {
     }
 
     /// Whether what was tried was found in memory.
-    pub(super) fn note_trial(&self, len: usize, found: bool) {
+    pub(in crate::vfs) fn note_trial(&self, len: usize, found: bool) {
         let known = self.known(len);
         move_mean(&known.found, if found { ALWAYS } else { 0 });
-        // Where none goes around it none is timed: a device that was slow for a while would seem so
+        // Where none is direct none is timed: a device that was slow for a while would seem so
         // for ever.
         move_mean(&known.waited_nanos, known.costs.waited_nanos);
     }
 
-    /// What a read around the page cache took.
-    pub(super) fn note_direct(&self, len: usize, took: Duration) {
+    /// What a direct read took.
+    pub(in crate::vfs) fn note_direct(&self, len: usize, took: Duration) {
         let nanos = u32::try_from(took.as_nanos()).unwrap_or(u32::MAX);
         move_mean(&self.known(len).waited_nanos, nanos);
     }
 
-    /// The file system knows no way around the page cache.
-    pub(super) fn refuse(&self) {
+    /// The file system knows no direct reads.
+    pub(in crate::vfs) fn refuse(&self) {
         self.refused.store(true, Relaxed);
     }
 
@@ -206,20 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seldom_in_memory_is_read_around_it_and_a_part_of_it_never() {
+    fn what_is_seldom_in_memory_is_read_directly_and_a_part_of_it_never() {
         let cold = DirectReadPolicy::new();
         assert_eq!(read(&cold, 0..1000, true), [0, 1000, 0]);
-        let [through, trials, around] = read(&cold, 1000..2000, false);
-        assert!(through == 0 && around > 700 && trials > 100, "{trials}");
+        let [through, trials, direct] = read(&cold, 1000..2000, false);
+        assert!(through == 0 && direct > 700 && trials > 100, "{trials}");
         // Once most of those tried are found again, all is read through the page cache.
-        let [_, trials, around] = read(&cold, 2000..3000, true);
-        assert!(around < 200 && trials > 800, "{around}");
+        let [_, trials, direct] = read(&cold, 2000..3000, true);
+        assert!(direct < 200 && trials > 800, "{direct}");
         assert_eq!(read(&cold, 3000..3100, true), [0, 100, 0]);
     }
 
     #[test]
     fn the_slower_the_device_the_more_is_worth_finding_in_memory() {
-        let goes_around = |micros, found_of_ten: u32| {
+        let is_direct = |micros, found_of_ten: u32| {
             let cold = DirectReadPolicy::new();
             for n in 0..1000 {
                 cold.note_trial(LEN, n % 10 < found_of_ten);
@@ -227,8 +227,8 @@ mod tests {
             }
             cold.long.is_worthwhile()
         };
-        assert!(goes_around(60, 3) && !goes_around(60, 6));
-        assert!(goes_around(5000, 0) && !goes_around(5000, 1));
+        assert!(is_direct(60, 3) && !is_direct(60, 6));
+        assert!(is_direct(5000, 0) && !is_direct(5000, 1));
 
         let cold = DirectReadPolicy::new();
         read(&cold, 0..1000, false);
@@ -252,8 +252,8 @@ mod tests {
             Route::Through
         );
         read(&cold, 10_000..10_000 + 8 * PLACES as u64, false);
-        let [through, _, around] = read(&cold, 0..1000, false);
-        assert!(through < 50 && around > 700, "{through}");
+        let [through, _, direct] = read(&cold, 0..1000, false);
+        assert!(through < 50 && direct > 700, "{through}");
     }
 
     #[test]
@@ -263,8 +263,8 @@ mod tests {
         let short = |file, place| cold.route(FileNumber(file), place * TRIED_BYTES, LONG_BYTES - 1);
         assert!((0..100).all(|place| short(8, place) == Route::Trial));
         (0..1000).for_each(|_| cold.note_trial(1000, false));
-        let around = (0..100).filter(|place| short(9, *place) == Route::Around);
-        assert!(around.count() > 70);
+        let direct = (0..100).filter(|place| short(9, *place) == Route::Direct);
+        assert!(direct.count() > 70);
         // Half of them found is too much.
         (0..1000).for_each(|n| cold.note_trial(1000, n % 2 == 0));
         assert!((0..100).all(|place| short(10, place) == Route::Trial));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_way_around_nothing_is_sent_there() {
+    fn where_direct_reads_are_refused_there_are_none() {
         let cold = DirectReadPolicy::new();
         read(&cold, 0..1000, false);
         cold.refuse();

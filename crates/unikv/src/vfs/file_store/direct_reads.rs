@@ -1,10 +1,10 @@
-//! Reads of data files around the page cache.
+//! Direct reads of data files.
 
 use super::{DataFile, FileStore, LONG_BYTES};
-use crate::vfs::AroundRead;
+use crate::vfs::DirectRead;
 
-/// A read around the page cache; see [`AroundRead`].
-pub(crate) struct Around<'a> {
+/// A direct read; see [`DirectRead`].
+pub(crate) struct DirectFileRead<'a> {
     pub(crate) file: &'a DataFile,
     pub(crate) offset: u64,
     pub(crate) len: usize,
@@ -12,15 +12,15 @@ pub(crate) struct Around<'a> {
 }
 
 impl FileStore {
-    /// Reads around the page cache, all at once where the file system can, and says from where in
+    /// Reads past the page cache, all at once where the file system can, and says from where in
     /// each buffer the bytes stand. `None`: they must be read through it, and what stands in the
     /// way will be reported then.
-    pub(crate) fn read_around(&self, wanted: Vec<Around<'_>>) -> Vec<Option<usize>> {
+    pub(crate) fn read_direct(&self, wanted: Vec<DirectFileRead<'_>>) -> Vec<Option<usize>> {
         let handles: Vec<_> = wanted.iter().map(|read| read.file.handle()).collect();
         let asked: Vec<_> = wanted.iter().map(|read| (read.file, read.len)).collect();
         let reads = wanted.into_iter().zip(&handles);
         let reads = reads.filter_map(|(wanted, handle)| {
-            Some(AroundRead {
+            Some(DirectRead {
                 file: &*handle.as_ref().ok()?.file,
                 offset: wanted.offset,
                 len: wanted.len,
@@ -29,11 +29,11 @@ impl FileStore {
         });
         let mut reads: Vec<_> = reads.collect();
         let start = self.env.runtime.now();
-        let mut begins = self.env.vfs.read_around(&mut reads).into_iter();
+        let mut begins = self.env.vfs.read_direct(&mut reads).into_iter();
         let took = self.env.runtime.now().saturating_sub(start);
         let each = took / u32::try_from(reads.len()).unwrap_or(u32::MAX).max(1);
         let (mut long, mut short) = (false, false);
-        let told = handles.iter().zip(asked).map(|(handle, (file, len))| {
+        let begins = handles.iter().zip(asked).map(|(handle, (file, len))| {
             handle.as_ref().ok()?;
             let begin = match begins.next()? {
                 Ok(Some(begin)) => begin,
@@ -41,7 +41,7 @@ impl FileStore {
                     self.direct_read_policy.refuse();
                     return None;
                 }
-                Err(_told_by_the_next_read) => return None,
+                Err(_reported_by_the_next_read) => return None,
             };
             file.count_read(len);
             *(if len < LONG_BYTES {
@@ -51,18 +51,18 @@ impl FileStore {
             }) = true;
             Some(begin)
         });
-        let told = told.collect();
+        let begins = begins.collect();
         if short {
             self.direct_read_policy.note_direct(0, each);
         }
         if long {
             self.direct_read_policy.note_direct(LONG_BYTES, each);
         }
-        told
+        begins
     }
 
-    /// Whether the device gets all reads of one [`FileStore::read_around`] at once.
-    pub(crate) fn reads_around_together(&self) -> bool {
-        self.env.vfs.reads_around_together()
+    /// Whether the device gets all reads of one [`FileStore::read_direct`] at once.
+    pub(crate) fn reads_direct_together(&self) -> bool {
+        self.env.vfs.reads_direct_together()
     }
 }

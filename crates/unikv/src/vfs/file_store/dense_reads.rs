@@ -1,6 +1,6 @@
 //! Where reads of single records lie close together, one after another.
 //!
-//! Tables are written around the page cache (`docs/benchmarks/levers.md`), so the first read of
+//! Tables are written past the page cache (`docs/benchmarks/levers.md`), so the first read of
 //! each page of a new one is a read of the device, some fifty microseconds each. Where several of
 //! the last reads lie in one piece of a file, the rest of it is about to be asked for, too: then
 //! all of it is brought into memory. Reads that are scattered over more data than memory holds
