@@ -13,6 +13,7 @@ words='
 \bsplinters?\b|undersized table
 (?<![`-])\bat rest\b|idle
 \b(heeds|tolls?|dearer|detours?)\b|honour a request; cost; costlier; direct read
+(?<!")\b(pays?|paid|prices?)\b|charge, cost, worth its cost
 \b(lets? go|letting go)\b|release
 \bit is all one\b|it makes no difference
 \bin front of\b|before

@@ -17,7 +17,7 @@
 # left, so what opening and verifying did between them does not count. Of ten rounds and more, flushes, merges,
 # splits and joins must be among it; a slow machine may take up to three times the rounds for that.
 # Collections and scan merges are told only: where merges keep up, collections ride on them, and tables
-# are gone before scans have paid. (Joins come of long values: a partition that had to be split for them
+# are gone before scans have lost enough. (Joins come of long values: a partition that had to be split for them
 # shrinks when they are overwritten.) For the other loads the figures are told.
 #
 # The lives of the processes, and the choices of the mixed load, are drawn from KILL_SEED. What a kill

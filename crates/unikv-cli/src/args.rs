@@ -36,8 +36,8 @@ pub fn durability_name(durability: Durability) -> String {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ClusteringArg {
-    /// Values are copied in the order of their keys where scans have paid for it, and when nothing
-    /// was written for a second
+    /// Values are copied in the order of their keys where scans have lost as much as that costs,
+    /// and when nothing was written for a second
     Automatic,
     /// Values stay where the flush wrote them
     LeastWriting,

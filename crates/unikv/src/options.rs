@@ -42,10 +42,10 @@ pub enum Durability {
 /// Whether values are copied next to each other in key order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clustering {
-    /// Where it pays: a merge moves keys only, and the values of up to 256 KiB follow in pieces of
-    /// 64 MiB when scans have lost as much by their fragmentation as copying them costs, or when
-    /// nothing has been written for a second. Over the life of a database fewer than two bytes are
-    /// copied so for each byte that is written.
+    /// Where it is worth it: a merge moves keys only, and the values of up to 256 KiB follow in
+    /// pieces of 64 MiB when scans have lost as much by their fragmentation as copying them costs,
+    /// or when nothing has been written for a second. Over the life of a database fewer than two
+    /// bytes are copied so for each byte that is written.
     #[default]
     Automatic,
     /// Never: for who does not scan. Least writing.
@@ -199,8 +199,8 @@ impl Options {
     /// Bytes at which the memtable is sealed and flushed, at most a twelfth of the memory budget.
     /// Default: a sixteenth of it, at most 64 MiB. Larger memtables absorb more overwrites, and
     /// their flushes give each partition a larger table, so that a large database merges no more
-    /// often than a small one: from some hundred partitions on, more than the default pays.
-    /// Recovery replays up to five of them.
+    /// often than a small one: from some hundred partitions on, a value above the default is
+    /// worth it. Recovery replays up to five of them.
     ///
     /// Stored if it is set; else it follows the budget. May change.
     #[must_use]
@@ -367,9 +367,9 @@ impl Options {
     }
 
     /// Tables of an UnsortedStore whose keys scans merge each time again, at most (the paper's
-    /// `scanMergeLimit`). Default: 8. When a partition has more and scans have paid as much for
+    /// `scanMergeLimit`). Default: 8. When a partition has more and scans have lost as much to
     /// them as it costs, the keys are merged in the background. Fewer make scans faster and merges
-    /// more; a workload without scans never pays.
+    /// more; a workload without scans never causes it.
     ///
     /// Stored; may change.
     #[must_use]

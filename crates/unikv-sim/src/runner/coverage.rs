@@ -16,7 +16,7 @@ pub struct Coverage {
     pub joins: u64,
     /// Merges of keys for scans.
     pub scan_merges: u64,
-    /// Merges that clustered values for which scans had paid.
+    /// Merges that clustered values for scans.
     pub clusterings: u64,
     /// Values written to record files of their own.
     pub large: u64,

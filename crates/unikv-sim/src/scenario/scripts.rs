@@ -125,7 +125,7 @@ fn merge() -> History {
     })
 }
 
-/// Values are copied together, slice by slice, because scans have paid for it, while writers go on.
+/// Values are copied together, slice by slice, because that is worth its cost, while writers go on.
 fn clustering_for_scans() -> History {
     let mut script = Script::default();
     script.hold(0);

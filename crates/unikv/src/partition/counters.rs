@@ -7,6 +7,6 @@ use crate::base::sync::atomic::{AtomicBool, AtomicU64};
 pub(crate) struct ReadCounters {
     pub(crate) index_lookups: AtomicU64,
     pub(crate) index_failed_comparisons: AtomicU64,
-    /// Look-ups have paid for the pointer index of a key table.
+    /// The pointer index of a key table has become worth its cost.
     pub(crate) pointer_index_wanted: AtomicBool,
 }

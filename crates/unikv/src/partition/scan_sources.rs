@@ -1,4 +1,4 @@
-//! The sources in which scans and merges find the keys of a generation, and what a scan pays for
+//! The sources in which scans and merges find the keys of a generation, and what a scan loses to
 //! their number.
 //!
 //! Where a generation has a scan run, that is one source for all the tables that it covers; the
@@ -9,11 +9,10 @@
 //! **Cost.** What a run would have saved is counted in its generation, in units of one entry that a
 //! merge passes on: per positioning, [`SEEK_COST`] for each source beyond the first; per step, the
 //! matches that the larger tree of the merge costs. When the sum has reached what it costs to merge
-//! the generation's keys, the scans have paid for the merge, and by then they have lost to it no
-//! more than it costs. A workload without scans pays nothing.
+//! the generation's keys, the merge is worth its cost. A workload without scans has none.
 //!
 //! **Places.** A scan also visits as many places as its values lie in. What it could be spared is
-//! paid to the partition's account, in bytes that could be copied in the time ([`pay_for_places`]);
+//! charged to the partition's account, in bytes that could be copied in the time ([`charge_places`]);
 //! clustering takes from it what it copies.
 
 use super::cursor::{Cursor, RunCursor};
@@ -37,14 +36,14 @@ pub(crate) const MOST_FILES: usize = 4;
 /// Bytes that are copied in the time that one place more takes a scan, which reads several at a
 /// time.
 const PLACE_BYTES: u64 = 4 << 10;
-/// Each time these bytes, or this part of a partition, have been paid, the background looks whether
+/// Each time these bytes, or this part of a partition, have been charged, the background looks whether
 /// they are enough.
 const LOOK_BYTES: u64 = 16 << 20;
 const LOOK_PART: u64 = 16;
 
-/// Pays for the `places` in which a scan found the values of neighbours that begin with `key`, as
+/// Charges the `places` in which a scan found the values of neighbours that begin with `key`, as
 /// far as clustering could have spared them. True: the background is to look.
-pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bool {
+pub(crate) fn charge_places(version: &Version, key: &[u8], places: usize) -> bool {
     if places <= MOST_FILES {
         return false;
     }
@@ -54,31 +53,32 @@ pub(crate) fn pay_for_places(version: &Version, key: &[u8], places: usize) -> bo
     };
     // The others are in the UnsortedStore.
     let sorted = places.min(table.meta().refs.len());
-    let paid = sorted.saturating_sub(MOST_FILES) as u64 * PLACE_BYTES;
-    // Nobody buys more than all of it.
-    if partition.scan_cost.paid() >= partition.data_bytes() {
+    let lost = sorted.saturating_sub(MOST_FILES) as u64 * PLACE_BYTES;
+    // No more is copied than all of it.
+    if partition.scan_cost.charged() >= partition.data_bytes() {
         return false;
     }
-    partition.scan_cost.pay(paid, least_paid(partition))
+    partition.scan_cost.charge(lost, least_charge(partition))
 }
 
-/// While scans have paid less in a partition, nothing is due in it.
-pub(crate) fn least_paid(partition: &Partition) -> u64 {
+/// While scans have lost less in a partition, nothing is due in it.
+pub(crate) fn least_charge(partition: &Partition) -> u64 {
     LOOK_BYTES.min(partition.data_bytes() / LOOK_PART).max(1)
 }
 
-/// What scans have paid in all partitions and have not got back.
-pub(crate) fn paid_in_all(version: &Version) -> u64 {
+/// What scans have charged in all partitions that is not spent.
+pub(crate) fn charged_in_all(version: &Version) -> u64 {
     let accounts = version.partitions().iter();
-    let paid = accounts.map(|p| p.scan_cost.paid());
-    paid.fold(0, u64::saturating_add)
+    let charged = accounts.map(|p| p.scan_cost.charged());
+    charged.fold(0, u64::saturating_add)
 }
 
-/// Divides what scans had paid before a database was closed between its partitions, by their size.
-pub(crate) fn hand_back(version: &Version, paid: u64) {
+/// Divides what scans had charged before a database was closed between its partitions, by their size.
+pub(crate) fn hand_back(version: &Version, charged: u64) {
     let bytes: u64 = version.partitions().iter().map(|p| p.data_bytes()).sum();
     for partition in version.partitions() {
-        let part = u128::from(paid) * u128::from(partition.data_bytes()) / u128::from(bytes.max(1));
+        let part =
+            u128::from(charged) * u128::from(partition.data_bytes()) / u128::from(bytes.max(1));
         let part = u64::try_from(part).unwrap_or(u64::MAX);
         partition.scan_cost.set(part);
     }
@@ -138,7 +138,7 @@ pub(super) fn sound_runs(partition: &Partition) -> usize {
     generations.filter(|g| g.sound_run().is_some()).count()
 }
 
-/// What the scans of one cursor pay in one partition for the sources of its newest generation;
+/// What the scans of one cursor lose in one partition to the sources of its newest generation;
 /// older ones are about to be merged anyway.
 #[derive(Default)]
 pub(super) struct AccessCost {
@@ -164,16 +164,16 @@ impl AccessCost {
         self.steps += 1;
     }
 
-    /// Adds what was paid to the account of the partition's newest generation. True if with it, a
+    /// Charges what was lost to the account of the partition's newest generation. True if with it, a
     /// merge has become worth its cost.
     pub(super) fn settle(&mut self, partition: &Partition) -> bool {
         let Some(newest) = partition.generations.first().filter(|_| self.excess > 0) else {
             return false;
         };
         let matches = u64::from(u64::BITS - self.excess.leading_zeros());
-        let paid = self.seeks * self.excess * SEEK_COST + self.steps * matches / STEPS_PER_ENTRY;
+        let lost = self.seeks * self.excess * SEEK_COST + self.steps * matches / STEPS_PER_ENTRY;
         (self.seeks, self.steps) = (0, 0);
-        newest.scan_cost.pay(paid, merge_cost(newest).max(1))
+        newest.scan_cost.charge(lost, merge_cost(newest).max(1))
     }
 }
 
@@ -182,7 +182,8 @@ fn merge_cost(generation: &Generation) -> u64 {
     generation.records()
 }
 
-/// Whether scans over a generation of more than `limit` sources have paid for a merge of its keys.
-pub(crate) fn scans_have_paid(generation: &Generation, limit: usize) -> bool {
-    generation.scan_sources() > limit && generation.scan_cost.paid() >= merge_cost(generation)
+/// Whether scans have lost as much over a generation of more than `limit` sources as a merge of its
+/// keys costs.
+pub(crate) fn is_merge_worth_it(generation: &Generation, limit: usize) -> bool {
+    generation.scan_sources() > limit && generation.scan_cost.charged() >= merge_cost(generation)
 }

@@ -27,8 +27,8 @@ pub(crate) struct ViewCursor {
     /// How many scan runs `merge` reads or could read.
     sound_runs: usize,
     access_cost: AccessCost,
-    /// Whether scans have paid for a merge in a partition that this one has left.
-    paid: bool,
+    /// Whether a merge has become worth its cost in a partition that this one has left.
+    is_charged: bool,
     /// Where there are range tombstones: what is hidden.
     hidden: Option<HiddenAround>,
 }
@@ -41,18 +41,18 @@ impl ViewCursor {
             merge: None,
             sound_runs: 0,
             access_cost: AccessCost::default(),
-            paid: false,
+            is_charged: false,
             hidden: None,
         }
     }
 
-    /// Accounts for what the cursor has done since. True: scans have just paid for the merge of a
-    /// generation's keys.
+    /// Accounts for what the cursor has done since. True: a merge of a generation's keys has just
+    /// become worth its cost.
     pub(crate) fn settle(&mut self) -> bool {
         if let Some(partition) = self.view.version.partitions().get(self.at) {
-            self.paid |= self.access_cost.settle(partition);
+            self.is_charged |= self.access_cost.settle(partition);
         }
-        std::mem::take(&mut self.paid)
+        std::mem::take(&mut self.is_charged)
     }
 
     /// Whether damage was met in a scan run since this cursor came into its partition: another one
@@ -218,7 +218,7 @@ impl ViewCursor {
 
     fn enter(&mut self, at: usize, go: impl Fn(&mut MergingCursor) -> Result<()>) -> Result<()> {
         if self.merge.is_none() || self.at != at {
-            self.paid |= self.settle();
+            self.is_charged |= self.settle();
             self.merge = None;
             self.at = at;
         }

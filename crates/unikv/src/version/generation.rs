@@ -70,7 +70,7 @@ pub(crate) struct Generation {
     pub(crate) index: Arc<HashIndex>,
     /// For scans, in place of the keys of the tables that it covers.
     pub(super) run: Option<Arc<ScanRun>>,
-    /// What scans have paid since for merging sources that a run could have merged for them.
+    /// What scans have lost since by merging sources that a run could have merged for them.
     pub(crate) scan_cost: Arc<Account>,
 }
 

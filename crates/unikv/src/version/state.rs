@@ -41,7 +41,7 @@ pub(crate) struct Partition {
     pub(super) sorted_bytes: u64,
     /// Those of the key tables alone.
     pub(super) key_table_bytes: u64,
-    /// What scans have paid for fragmented values, in bytes of copying them together
+    /// What scans have lost to fragmented values, in bytes of copying them together
     /// ([`crate::partition::scan_sources`]).
     pub(crate) scan_cost: Arc<Account>,
     /// The range tombstones of the UnsortedStore, if it has any.

@@ -246,7 +246,7 @@ bugs! {
     ClusterForever,
     /// I7: it copies more than garbage leaves room for.
     ClusterBeyondRoom,
-    /// I7: it does not wait until writers are idle, and copies though no scan has paid.
+    /// I7: it does not wait until writers are idle, and copies though no scan has lost anything.
     ClusterUnpaid,
     /// I7: a slice ends with its partition alone, and merges wait for it.
     ClusterWhole,
@@ -316,7 +316,7 @@ bugs! {
     ChunkedLengthGuessed,
 
     // The whole.
-    /// I7: a short value in the place of a long one pays nothing for what it hides.
+    /// I7: a short value in the place of a long one costs nothing for what it hides.
     PutsFreeNothing,
     /// I7: the ballast is not made again when there is space again.
     BallastNotRestored,

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 /// How long nobody must have written before work for idle times begins.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
-/// How long until what serves scans alone is merged early: who pauses is not to pay for it.
+/// How long until what serves scans alone is merged early: a writer who pauses is not to wait
+/// for it.
 pub(crate) const IDLE_FOR_SCANS: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default)]

@@ -28,8 +28,8 @@ impl Background {
     }
 
     /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no
-    /// two neighbours are too small, there is little enough garbage, what scans have paid for is
-    /// done, and what was hot before the opening is read back.
+    /// two neighbours are too small, there is little enough garbage, what is worth its cost to reads
+    /// is done, and what was hot before the opening is read back.
     pub(crate) fn quiesce(&self) -> Result<()> {
         // What merges have shown may make the memtable worth a flush.
         while self.settle()? {
@@ -64,7 +64,7 @@ impl Background {
         let wait = match (holds_too_much, has_many_deletes) {
             (true, _) => IDLE,
             (false, true) => IDLE_FOR_SCANS,
-            (false, false) => return None,
+            (false, false) => return self.space.look_again_in(),
         };
         let idle = self.idle_time(self.core.now());
         if let Some(left) = wait.checked_sub(idle).filter(|left| !left.is_zero()) {
@@ -94,8 +94,8 @@ impl Background {
             }
             let due = self.what_is_due(&catalog);
             drop(catalog);
-            // It may be due without anybody's knowing: a read of an old view may have paid the last
-            // of it, and what was given up meanwhile may be tried again.
+            // It may be due without anybody's knowing: a read of an old view may have made it worth
+            // its cost, and what was given up meanwhile may be tried again.
             let is_unknown = due.is_some_and(|kind| kind.is_for_reads());
             if due.is_some() && (self.scheduler.forget_given_up() || is_unknown) {
                 self.core.work.notify();

@@ -61,6 +61,12 @@ pub(crate) trait JobKind: Send + Sync {
         false
     }
 
+    /// In what time from `now` it may become due without a notification; `None`: time alone makes
+    /// no difference.
+    fn due_in(&self, _background: &Background, _now: Duration) -> Option<Duration> {
+        None
+    }
+
     /// Notes that a job of this kind has failed.
     fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
         let now = background.core.now();

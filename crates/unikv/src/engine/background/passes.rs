@@ -28,8 +28,8 @@ pub(crate) struct Passes {
 #[derive(Debug, Default)]
 struct Rest {
     ends: Duration,
-    /// What scans had paid and not got back when it began: it is over when they pay more.
-    paid: u64,
+    /// What scans had charged when it began: it is over when they charge more.
+    charged: u64,
 }
 
 impl Passes {
@@ -57,21 +57,21 @@ impl Passes {
 
     /// A slice has ended at `now` and took so long, while look-ups read files so often: each
     /// millisecond or more often, they keep the device busy, and wait for it behind the slice.
-    /// Scans have `paid` so much that they have not got back.
-    pub(crate) fn ended(&self, now: Duration, took: Duration, misses: u64, paid: u64) {
+    /// Scans have `charged` as much.
+    pub(crate) fn ended(&self, now: Duration, took: Duration, misses: u64, charged: u64) {
         if u128::from(misses) > took.as_millis() {
             let ends = now.saturating_add(took.saturating_mul(GIVES_WAY));
             let mut rest = self.rest.lock();
             let ends = ends.max(rest.ends);
-            *rest = Rest { ends, paid };
+            *rest = Rest { ends, charged };
         }
     }
 
-    /// How long slices still give way if nobody scans, of which what scans have `paid` is proof.
-    pub(crate) fn rest_left(&self, now: Duration, paid: u64) -> Option<Duration> {
+    /// How long slices still give way if nobody scans, which more `charged` would show.
+    pub(crate) fn rest_left(&self, now: Duration, charged: u64) -> Option<Duration> {
         let rest = self.rest.lock();
         let left = rest.ends.saturating_sub(now);
-        (!left.is_zero() && paid <= rest.paid).then_some(left)
+        (!left.is_zero() && charged <= rest.charged).then_some(left)
     }
 }
 

@@ -161,20 +161,15 @@ impl Background {
         kinds.any(|kind| kind.find(self, &ask).is_some())
     }
 
-    /// How long from `now` until a job of `kinds` that failed, was given up or needs idle writers
-    /// may be due.
+    /// How long from `now` until a job of `kinds` may be due that failed, was given up or waits for
+    /// its time.
     pub(crate) fn retry_in(&self, kinds: &[&dyn JobKind], now: Duration) -> Option<Duration> {
         let is_of = |name| kinds.iter().any(|kind| kind.name() == name);
-        let waits = [
-            self.core.health.backoff_left(is_of, now),
-            self.scheduler.left_alone_for(now),
-            self.idle_begins_in(now),
-            self.gives_way_for(now),
-            self.hints_due_in(now).filter(|rest| !rest.is_zero()),
-            self.mark_due_in(now).filter(|rest| !rest.is_zero()),
-            self.space.look_again_in(),
-            self.counting_due_in(now).filter(|rest| !rest.is_zero()),
-        ];
-        waits.into_iter().flatten().min()
+        let backoff = self.core.health.backoff_left(is_of, now);
+        let given_up = self.scheduler.left_alone_for(now);
+        let due = kinds.iter().filter_map(|kind| kind.due_in(self, now));
+        // What is due now and could not be chosen becomes free with a notification.
+        let later = due.filter(|rest| !rest.is_zero());
+        backoff.into_iter().chain(given_up).chain(later).min()
     }
 }

@@ -7,12 +7,12 @@
 //! a byte costs at least what its flush took of late; and with the UnsortedStore full, several
 //! times what merges took. Only who comes when that is full, too, waits.
 //!
-//! The time is gathered as a debt and paid in pauses of at least half a millisecond, because much
+//! The time is gathered as a debt and settled in pauses of at least half a millisecond, because much
 //! shorter ones cannot be kept, and longer ones are felt. The rate is one for all writers: a pause
-//! begins where that of another ends. What a large batch owes beyond one pause is paid by the next
+//! begins where that of another ends. What a large batch owes beyond one pause is settled by the next
 //! writes. A write that may not wait is refused where it would pause; what others of them cost is
-//! paid by the time in which none is let in. What a write may supersede beyond its own bytes, a
-//! delete above all, costs the price of space, because it lies on the disk until the background has
+//! settled by the time in which none is let in. What a write may supersede beyond its own bytes, a
+//! delete above all, costs as much as space does, because it lies on the disk until the background has
 //! caught up.
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
@@ -56,7 +56,7 @@ const LEAST_MERGED_KIB: u64 = 1 << 10;
 const LEAST_PAUSE_NS: i64 = 500_000;
 const LONGEST_OWED_PAUSE_NS: i64 = 10_000_000;
 pub(crate) const LONGEST_PAUSE_NS: i64 = 100_000_000;
-/// What is still owed after a pause, at most: by then the prices have changed.
+/// What is still owed after a pause, at most: by then the costs have changed.
 const MOST_OWED_NS: i64 = 1_000_000_000;
 
 /// The component that slows writers.
@@ -141,7 +141,7 @@ impl Debt {
         Some(pause)
     }
 
-    /// Whether a write of this cost would pause. If so, time pays what is owed from `now_ns` on.
+    /// Whether a write of this cost would pause. If so, time settles what is owed from `now_ns` on.
     fn would_pause(&mut self, cost_ns: i64, now_ns: i64) -> bool {
         let begun = self.until_ns.saturating_sub(now_ns).max(0);
         let due = begun.saturating_add(self.owed_ns);
@@ -227,7 +227,7 @@ fn generations_fill(partition: &Partition, unsorted_bytes: u64) -> f64 {
 }
 
 /// The cost of a KiB at `fill`, slowing having begun at `begin`, of something that costs `at_limit`
-/// when it is full, and four times as much beyond: nothing but its price keeps space within its
+/// when it is full, and four times as much beyond: nothing but its cost keeps space within its
 /// bound.
 fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
     let over = ((fill - begin) / (1.0 - begin)).clamp(0.0, 2.0);
@@ -308,7 +308,7 @@ impl Backpressure {
         self.state.ns_per_kib() == 0
     }
 
-    /// Whether a write of `bytes` would pause at present. If so, time pays what earlier writes owe:
+    /// Whether a write of `bytes` would pause at present. If so, time settles what earlier writes owe:
     /// there may be no other writer to do it.
     pub(crate) fn would_delay(&self, bytes: u64) -> bool {
         let cost = bytes.saturating_mul(self.state.ns_per_kib()) >> 10;
@@ -324,7 +324,7 @@ impl Backpressure {
     }
 
     /// Takes from the writer the time that a write costs at present, if it may pause; else later
-    /// ones pay, or find that it has passed.
+    /// ones settle, or find that it has passed.
     pub(crate) fn pace(&self, written: Written, may_pause: bool) {
         let pressure = &self.state;
         let ns_per_kib = pressure.ns_per_kib();
@@ -372,7 +372,7 @@ impl Backpressure {
             if ns_per_kib == 0 || self.core.check_open().is_err() {
                 return;
             }
-            // The price changes while a long value is paid for.
+            // The cost changes while the writer of a long value pauses.
             let step = kib.min((LONGEST_PAUSE_NS.unsigned_abs() / ns_per_kib).max(1));
             let pause = ns_per_kib.saturating_mul(step);
             let runtime = &self.core.store.env().runtime;
@@ -390,7 +390,7 @@ mod tests {
     use crate::engine::tests::{Machine, small};
 
     #[test]
-    fn what_a_batch_owes_beyond_the_longest_pause_is_paid_by_later_writes() {
+    fn what_a_batch_owes_beyond_the_longest_pause_is_settled_by_later_writes() {
         let machine = Machine::new(5);
         let (db, _) = machine.open(small());
         let engine = &db.0.engine;
@@ -400,8 +400,8 @@ mod tests {
             (engine.core.now() - begin).as_millis()
         };
         assert_eq!(pace(1 << 30), 0, "free while nothing presses");
-        let prices = &engine.backpressure.state.ns_per_kib;
-        prices.store(1_000_000, Ordering::Relaxed);
+        let costs = &engine.backpressure.state.ns_per_kib;
+        costs.store(1_000_000, Ordering::Relaxed);
         assert_eq!(pace(20 << 10), 20);
         // 256 ms: two pauses at once would be too long for those who wait.
         assert_eq!(pace(256 << 10), 100);
@@ -411,17 +411,17 @@ mod tests {
         // A debt from when a byte cost much is not carried for ever.
         assert_eq!(pace(1 << 30), 100);
         assert_eq!((0..200).map(|_| pace(0)).sum::<u128>(), 1000);
-        prices.store(0, Ordering::Relaxed);
+        costs.store(0, Ordering::Relaxed);
         assert_eq!(pace(1 << 20), 0);
     }
 
     #[test]
-    fn what_is_freed_costs_the_price_of_space_alone() {
+    fn what_is_freed_costs_as_space_does_alone() {
         let machine = Machine::new(7);
         let (db, _) = machine.open(small());
         let backpressure = &db.0.engine.backpressure;
-        let prices = &backpressure.state;
-        prices.ns_per_kib.store(1_000_000, Ordering::Relaxed);
+        let costs = &backpressure.state;
+        costs.ns_per_kib.store(1_000_000, Ordering::Relaxed);
         let took = |freed| {
             let begin = backpressure.core.now();
             let written = Written {
@@ -432,12 +432,12 @@ mod tests {
             (backpressure.core.now() - begin).as_millis()
         };
         assert_eq!(took(64 << 10), 2, "flushes do not wait for what is freed");
-        prices.space_ns_per_kib.store(500_000, Ordering::Relaxed);
+        costs.space_ns_per_kib.store(500_000, Ordering::Relaxed);
         assert_eq!(took(64 << 10), 34);
     }
 
     #[test]
-    fn writers_do_not_pay_for_indexes_that_older_views_keep() {
+    fn writers_do_not_pause_for_indexes_that_older_views_keep() {
         let machine = Machine::new(8);
         let (db, _runtime) = machine.open(small().memory_budget(4 << 20).unsorted_bytes(1 << 20));
         let backpressure = &db.0.engine.backpressure;

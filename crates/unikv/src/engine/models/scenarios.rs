@@ -53,7 +53,7 @@ fn spawn_scans(world: &Arc<World>, db: &Db) -> thread::JoinHandle<Result<()>> {
 /// A database of small partitions is opened again with options by which they are joined, keys
 /// merged for scans and values clustered for them; two writers, somebody who flushes and merges,
 /// and a reader that scans and always waits for the device.
-fn scans_beside_joins_and_what_they_pay_for() {
+fn scans_beside_joins_and_what_they_cause() {
     let world = World::new(2);
     let db = world.open_disk(&world.disk, options().partition_bytes(4 << 10));
     all_is_well(world.spawn_writers(&db, 16));
@@ -78,7 +78,7 @@ fn scans_beside_joins_and_what_they_pay_for() {
         its_db.flush()
     }));
     all_is_well(threads);
-    // Tables that nothing merges before scans have paid for their keys.
+    // Tables that nothing merges before it is worth its cost to scans.
     for _ in 0..6 {
         world.oracle.write(&db, 0).unwrap();
         db.flush().unwrap();
@@ -93,9 +93,9 @@ fn scans_beside_joins_and_what_they_pay_for() {
 }
 
 #[test]
-fn scans_are_right_beside_joins_and_what_they_pay_for() {
+fn scans_are_right_beside_joins_and_what_they_cause() {
     let happens = ["splits", "joins", "scan merges", "clusterings"];
-    holds(8, 30, &happens, scans_beside_joins_and_what_they_pay_for);
+    holds(8, 30, &happens, scans_beside_joins_and_what_they_cause);
 }
 
 /// A writer that flushes as soon as it has overwritten everything, so that older versions go at

@@ -39,7 +39,7 @@ mod tag {
     pub(crate) const LAST: u16 = CHANGE_WINDOW_BYTES;
 }
 
-/// Never, at every merge, where scans had paid for it, and when idle, in releases that asked.
+/// Never, at every merge, by what scans had lost, and when idle, in releases that asked.
 const SETTINGS_OF_OLD: std::ops::RangeInclusive<u64> = 0..=3;
 const AUTOMATIC: u64 = 4;
 const LEAST_WRITING: u64 = 5;
@@ -242,7 +242,7 @@ mod tests {
             let stored = decode(&bytes, path).unwrap();
             assert_eq!(stored.clustering, Some(clustering));
         }
-        // Written by releases that clustered at every merge, and where scans had paid for it.
+        // Written by releases that clustered at every merge, and by what scans had lost.
         for name in ["options_every_merge", "options_by_scans"] {
             let stored = decode(&golden::load(name), path).unwrap();
             assert_eq!(stored.clustering, Some(Clustering::Automatic), "{name}");

@@ -195,7 +195,7 @@ impl Iter {
             Toward::Upper => &mut self.front,
             Toward::Lower => &mut self.back,
         };
-        let paid = self.holder.with_position(|position| {
+        let is_charged = self.holder.with_position(|position| {
             loop {
                 let view = &position.view;
                 let slot = match toward {
@@ -219,7 +219,7 @@ impl Iter {
                     }
                 };
                 let gathered = end.gather(cursor, toward, at, range, batch_bytes);
-                let (paid, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
+                let (is_charged, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
                 if let Err(error) = gathered {
                     *slot = None;
                     // What was met before the error is handed out. The next batch begins after it:
@@ -232,12 +232,12 @@ impl Iter {
                         return Err(error);
                     }
                 }
-                let paid = end.fetch(view)? || paid;
+                let is_charged = end.fetch(view)? || is_charged;
                 position.count();
-                return Ok(paid);
+                return Ok(is_charged);
             }
         })?;
-        wake_if(paid, &self.holder);
+        wake_if(is_charged, &self.holder);
         self.account();
         Ok(())
     }
@@ -359,10 +359,10 @@ impl Iter {
     }
 }
 
-/// Wakes the background if scans have just paid for a merge of keys, or for the blocks of a table.
-fn wake_if(paid: bool, holder: &ViewHolder) {
+/// Wakes the background if a merge of keys, or all blocks of a table, may be worth their cost now.
+fn wake_if(is_charged: bool, holder: &ViewHolder) {
     let read = holder.moment().read();
-    if read.core.cache.are_blocks_wanted() || paid {
+    if read.core.cache.are_blocks_wanted() || is_charged {
         read.core.work.notify();
     }
 }

@@ -339,7 +339,7 @@ impl ReadState {
         self.core.note_changes();
     }
 
-    /// Wakes the background if a look-up has just paid the last of an index.
+    /// Wakes the background if an index has just become worth its cost.
     pub(crate) fn wake_if_index_is_wanted(&self) {
         let wanted = &self.reads.pointer_index_wanted;
         if wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed) {

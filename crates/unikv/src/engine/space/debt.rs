@@ -120,7 +120,7 @@ mod tests {
     fn longer_and_shorter_records_make_up_for_each_other() {
         let mut freed = Freed::default();
         assert_eq!((freed.add(100), freed.bytes()), (100, 100));
-        // What comes again and again is paid for once.
+        // What comes again and again counts once.
         for _ in 0..1000 {
             for bytes in [50, 50, 50, 50, -200] {
                 freed.add(bytes);

@@ -53,7 +53,7 @@ impl EngineCounters {
     /// present manifest has `manifest_len` bytes.
     pub(crate) fn lifetime(&self, version: &Version, manifest_len: u64) -> LifetimeStats {
         let mut counted = self.of_process();
-        counted.scan_cost = scan_sources::paid_in_all(version);
+        counted.scan_cost = scan_sources::charged_in_all(version);
         counted.manifest_bytes = counted.manifest_bytes.saturating_add(manifest_len);
         counted.after(&self.before)
     }

@@ -61,7 +61,7 @@ pub struct LifetimeStats {
     pub splits: u64,
     /// Neighbouring partitions joined, two at a time.
     pub joins: u64,
-    /// Merges of keys of an UnsortedStore for which scans have paid.
+    /// Merges of keys of an UnsortedStore for scans.
     pub scan_merges: u64,
     /// Pauses and waits of writers by what caused them; causes that never held a writer up are left
     /// out.

@@ -124,7 +124,7 @@ pub struct Stats {
     pub joins: u64,
     /// Memory by part, and its budget.
     pub memory: MemoryStats,
-    /// Merges of keys of an UnsortedStore for which scans have paid.
+    /// Merges of keys of an UnsortedStore for scans.
     pub scan_merges: u64,
     /// Those that failed; scans go on without.
     pub failed_scan_merges: u64,

@@ -335,10 +335,10 @@ fn slow_operations_are_heard_of_with_key_and_reason_and_quick_ones_are_not() {
         .keyspace("others", crate::KeyspaceOptions::default())
         .unwrap();
     db.put("quick", "value").unwrap();
-    let prices = &db.0.engine.backpressure.state.ns_per_kib;
-    prices.store(1_000_000, Ordering::Relaxed);
+    let costs = &db.0.engine.backpressure.state.ns_per_kib;
+    costs.store(1_000_000, Ordering::Relaxed);
     others.put("slow".repeat(30), vec![1; 20 << 10]).unwrap();
-    prices.store(0, Ordering::Relaxed);
+    costs.store(0, Ordering::Relaxed);
     assert_eq!(db.get("quick").unwrap().as_deref(), Some(&b"value"[..]));
     runtime.run_until_idle();
     let slow = heard.events().into_iter().filter_map(|event| match event {

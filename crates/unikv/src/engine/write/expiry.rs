@@ -2,7 +2,7 @@
 //!
 //! A value says it itself, or the write says it for all of its values, or the keyspace does. It is
 //! worked out once, before the batch is queued, by the clock of the database: what stands in the
-//! log is a time. Who uses none of it pays for a look at three flags.
+//! log is a time. A database without it looks at three flags.
 //!
 //! Invariant: the clock knows that it is needed before anything that expires is visible.
 

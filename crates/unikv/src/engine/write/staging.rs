@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// A file is ended at this size: a batch may have many large values.
 const FILE_BYTES: u64 = 64 << 20;
-/// After this many bytes the writer of large values pays for them.
+/// After this many bytes the writer of large values pauses for them.
 const PACED_BYTES: usize = 1 << 20;
 
 /// A batch without its large values, which are in files.
@@ -39,8 +39,8 @@ pub(super) struct Staging<'p> {
     pointers: Vec<RecordPointer>,
     /// The files that are to be removed unless all is well in the end.
     begun: Vec<PathBuf>,
-    /// Of values that have been written and not been paid for. Each alone may be short.
-    unpaid_bytes: usize,
+    /// Of values that have been written since the last pause. Each alone may be short.
+    unpaced_bytes: usize,
     no_wait: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'p> Staging<'p> {
             finished: Vec::new(),
             pointers: Vec::new(),
             begun: Vec::new(),
-            unpaid_bytes: 0,
+            unpaced_bytes: 0,
             no_wait,
         })
     }
@@ -64,7 +64,7 @@ impl<'p> Staging<'p> {
         &mut self,
         ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone,
     ) -> Result<Staged> {
-        self.check_price()?;
+        self.check_no_wait()?;
         for (op, _) in ops.clone().filter(|(_, is_large)| *is_large) {
             self.append(&op)?;
         }
@@ -91,7 +91,7 @@ impl<'p> Staging<'p> {
         len: Option<usize>,
         source: impl FnMut(&mut [u8]) -> Result<usize>,
     ) -> Result<Staged> {
-        self.check_price()?;
+        self.check_no_wait()?;
         let len = self.append_stream(key, expiry_ms, len, source)?;
         self.make_durable()?;
         let external = self.external(self.pointers.first())?;
@@ -102,7 +102,7 @@ impl<'p> Staging<'p> {
 
     fn make_durable(&mut self) -> Result<()> {
         self.end_file()?;
-        self.pay()?;
+        self.pace()?;
         let core = &self.path.core;
         let synced = slip!(LargeNameUnsynced, Ok(()), core.store.sync_directory());
         synced.inspect_err(|error| core.set_fatal(error))
@@ -150,7 +150,7 @@ impl<'p> Staging<'p> {
         let compression = self.compression_of(key);
         let record = record_of(key, expiry_ms, &[]);
         self.writer()?;
-        // The writer is not with the others while it writes, so that they can be paid for.
+        // The writer is not with the others while it writes, so that it can pause.
         let Some(mut writer) = self.writer.take() else {
             return Err(Error::internal("a large value has no file"));
         };
@@ -187,9 +187,9 @@ impl<'p> Staging<'p> {
     }
 
     fn note_bytes(&mut self, bytes: usize) -> Result<()> {
-        self.unpaid_bytes += bytes;
-        if self.unpaid_bytes >= PACED_BYTES {
-            self.pay()
+        self.unpaced_bytes += bytes;
+        if self.unpaced_bytes >= PACED_BYTES {
+            self.pace()
         } else {
             Ok(())
         }
@@ -207,14 +207,14 @@ impl<'p> Staging<'p> {
     }
 
     /// Takes from the writer the time that what it has written costs.
-    fn pay(&mut self) -> Result<()> {
-        self.check_price()?;
-        let bytes = std::mem::take(&mut self.unpaid_bytes);
+    fn pace(&mut self) -> Result<()> {
+        self.check_no_wait()?;
+        let bytes = std::mem::take(&mut self.unpaced_bytes);
         self.path.backpressure.pace_large(bytes);
         Ok(())
     }
 
-    fn check_price(&self) -> Result<()> {
+    fn check_no_wait(&self) -> Result<()> {
         if self.no_wait && !self.path.backpressure.is_off() {
             Err(Error::would_block())
         } else {

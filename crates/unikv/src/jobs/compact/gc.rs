@@ -3,7 +3,7 @@
 //! Nobody decrements: the live bytes of a value log are the sum of what key tables say they point
 //! to in it (see [`crate::version::Version::live`]). What is left of the file is dead. The victims
 //! are the value logs with most dead bytes per byte to copy, several at a time, so that one pass
-//! over the key tables pays. The pass itself is a merge that moves the victims' live records (see
+//! over the key tables is worth its cost. The pass itself is a merge that moves the victims' live records (see
 //! [`super::merge`]): it rides on the merge of a generation when one is due, and runs alone when
 //! space presses. It changes pointers, never sequence numbers.
 //!

@@ -6,12 +6,12 @@
 //! none is held while a file is read, so two readers that miss together may both read.
 
 mod alarm;
+pub(crate) mod build_cost;
 pub(crate) mod byte_budget;
 mod hot;
 pub(in crate::key_table) mod index_budget;
 mod item;
 pub(crate) mod pin;
-pub(crate) mod price;
 mod sizing;
 pub(crate) mod taken;
 
@@ -67,7 +67,7 @@ pub(crate) struct ReadCache {
     items: ItemLog<Item>,
     /// Set once an item had to go.
     is_full: AtomicBool,
-    /// Scans have paid for the blocks of a table.
+    /// To read all blocks of a table has become worth its cost.
     blocks_wanted: AtomicBool,
     /// For what passes by the cache.
     buffers: Arc<ReadBuffers>,
@@ -221,12 +221,12 @@ impl ReadCache {
         }
     }
 
-    /// Scans have paid for the blocks of a table.
+    /// To read all blocks of a table has become worth its cost.
     pub(super) fn want_blocks(&self) {
         self.blocks_wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether scans have paid for the blocks of a table since this was asked last.
+    /// Whether to read all blocks of a table has become worth its cost since this was asked last.
     pub(crate) fn are_blocks_wanted(&self) -> bool {
         let wanted = &self.blocks_wanted;
         wanted.load(Ordering::Relaxed) && wanted.swap(false, Ordering::Relaxed)

@@ -14,10 +14,10 @@ use crate::vfs::Access;
 use std::sync::{Arc, Weak};
 
 impl KeyTable {
-    /// Makes the index, if look-ups have paid for it and there is room for it. Whether it did; if
-    /// not, look-ups have to pay more for the next attempt. Keys are hashed with `seed`.
+    /// Makes the index, if that is worth its cost and there is room for it. Whether it did; if not,
+    /// the next attempt costs more. Keys are hashed with `seed`.
     pub(crate) fn make_index(self: &Arc<Self>, seed: u64) -> bool {
-        let Some(attempt) = self.price.begin() else {
+        let Some(attempt) = self.build_cost.begin() else {
             return false;
         };
         // What cannot be read now, look-ups report.

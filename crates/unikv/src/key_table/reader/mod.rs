@@ -16,7 +16,7 @@ use crate::base::keys::SeqNo;
 use crate::base::sync::{ArcSwapOption, Guard};
 use crate::error::Result;
 use crate::key_table::block::entry::OwnedEntry;
-use crate::key_table::cache::price::Price;
+use crate::key_table::cache::build_cost::BuildCost;
 use crate::key_table::reader::iter::KeyIter;
 use crate::key_table::reader::section::KeySection;
 use crate::key_table::reader::verify_file::verify_file;
@@ -25,10 +25,10 @@ use crate::vfs::file_store::{DataFile, FileStore};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What look-ups pay for a pointer index. Each may have cost a read for want of it; making it reads
-/// the table, and takes some ten milliseconds of a processor for 4 MiB. What takes the place of a
-/// table whose index was used has it paid beforehand, and so has every table when writers rest and
-/// there is room for all.
+/// Look-ups after which a pointer index is worth its cost. Each may have cost a read for want of
+/// it; making it reads the table, and takes some ten milliseconds of a processor for 4 MiB. What
+/// takes the place of a table whose index was used is charged beforehand, and so is every table
+/// when writers are idle and there is room for all.
 const LOOKUPS_PER_MIB: u64 = 64;
 
 /// A key table. Opening it reads nothing.
@@ -39,7 +39,7 @@ pub(crate) struct KeyTable {
     section: Arc<KeySection>,
     pub(in crate::key_table) cache: Arc<ReadCache>,
     pub(in crate::key_table) index: Arc<IndexSlot>,
-    pub(in crate::key_table) price: Price,
+    pub(in crate::key_table) build_cost: BuildCost,
     /// `None`: not read yet.
     outliers: ArcSwapOption<Outliers>,
 }
@@ -86,7 +86,7 @@ impl KeyTable {
         let kind = FileKind::KeyTable;
         let section = KeySection::new(store, Arc::clone(&file), kind, meta.len, None, cache, None);
         KeyTable {
-            price: Price::of(meta.len, LOOKUPS_PER_MIB),
+            build_cost: BuildCost::of(meta.len, LOOKUPS_PER_MIB),
             meta,
             file,
             section: Arc::new(section),
@@ -143,12 +143,12 @@ impl KeyTable {
 
     /// Counts a look-up without the index. Whether it is the one by which an index is worth making.
     pub(crate) fn count_lookup(&self) -> bool {
-        self.price.pay()
+        self.build_cost.charge()
     }
 
-    /// Whether look-ups have paid for an index that nobody is making.
+    /// Whether an index is worth its cost that nobody is making.
     pub(crate) fn wants_index(&self) -> bool {
-        self.price.is_paid() && !self.index.is_set()
+        self.build_cost.is_worth_it() && !self.index.is_set()
     }
 
     /// Has the index made if look-ups used that of one of the tables in whose place this one comes.
@@ -161,23 +161,23 @@ impl KeyTable {
         }
     }
 
-    /// Has the index made though no look-up has paid for it yet; once.
+    /// Has the index made though no look-up has lost anything yet; once.
     pub(crate) fn want_index(&self) {
-        self.price.advance();
+        self.build_cost.advance();
     }
 
     /// Whether [`KeyTable::want_index`] may do something.
     pub(crate) fn may_want_index(&self) -> bool {
-        !self.price.is_advanced() && !self.index.is_set()
+        !self.build_cost.is_advanced() && !self.index.is_set()
     }
 
-    /// Whether scans have paid for having all blocks read, and nobody does it.
+    /// Whether to read all blocks is worth its cost, and nobody does it.
     pub(crate) fn wants_blocks(&self) -> bool {
         self.section.wants_blocks()
     }
 
-    /// Reads all blocks into the cache, if scans have paid for it; with no room for them, scans
-    /// have to pay more for the next attempt. Whether it did.
+    /// Reads all blocks into the cache, if that is worth its cost; with no room for them, the next
+    /// attempt costs more. Whether it did.
     pub(crate) fn read_blocks(&self, has_room: bool) -> bool {
         self.section.read_all_blocks(has_room)
     }

@@ -15,8 +15,8 @@ use crate::key_table::block::entry::{EntryValue, Malformed, OwnedEntry, OwnedVal
 use crate::key_table::block::fences::{BlockPlace, Fences};
 use crate::key_table::builder::rebuilt::{OfFile, Rebuilt, SpareEntries};
 use crate::key_table::cache::ReadCache;
+use crate::key_table::cache::build_cost::BuildCost;
 use crate::key_table::cache::pin::PinnedFences;
-use crate::key_table::cache::price::Price;
 use crate::key_table::cache::taken::Taken;
 use crate::key_table::footer::Footer;
 use crate::vfs::file_store::{DataFile, FileStore};
@@ -36,8 +36,8 @@ pub(crate) struct KeySection {
     ingest_seq: Option<SeqNo>,
     cache: Arc<ReadCache>,
     pinned: OnceLock<PinnedFences>,
-    /// What scans pay for having all blocks read at once; of a table of the SortedStore.
-    all_blocks: Option<Price>,
+    /// What it costs to read all blocks at once; of a table of the SortedStore.
+    all_blocks: Option<BuildCost>,
     /// Where its entries stand once more.
     spare: Option<SpareEntries>,
     /// What stands in for its damaged parts, since one was met.
@@ -59,7 +59,7 @@ impl KeySection {
         let (database, cache) = (store.database(), Arc::clone(cache));
         let is_table = kind == FileKind::KeyTable;
         KeySection {
-            all_blocks: is_table.then(|| all_blocks::price(file_len)),
+            all_blocks: is_table.then(|| all_blocks::cost(file_len)),
             file,
             kind,
             database,
@@ -203,7 +203,7 @@ impl KeySection {
         let block = match self.known_block(i, place) {
             Some(block) => block,
             None => {
-                self.pay_for_all_blocks();
+                self.charge_for_all_blocks();
                 self.read_block(i, place)?
             }
         };

@@ -1,4 +1,4 @@
-//! Blocks of a table, read at once: those that are named, and all when scans have paid for it.
+//! Blocks of a table, read at once: those that are named, and all when that is worth its cost.
 
 use super::*;
 use bytes::Bytes;
@@ -106,7 +106,7 @@ fn scans_that_waited_often_wait_no_more() {
     let store = store_on(&written.vfs);
     let cache = full_cache(&written.meta);
     let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
-    assert!(!table.read_blocks(true), "nobody has paid");
+    assert!(!table.read_blocks(true), "nobody has waited");
     scan(&table, 0..1);
     assert!(!table.wants_blocks() && !cache.are_blocks_wanted());
     scan(&table, spread());
@@ -126,7 +126,7 @@ fn scans_that_waited_often_wait_no_more() {
 }
 
 #[test]
-fn look_ups_do_not_pay_for_it() {
+fn look_ups_are_not_charged() {
     let written = written();
     let cache = full_cache(&written.meta);
     let table = Arc::new(KeyTable::open(
@@ -141,7 +141,7 @@ fn look_ups_do_not_pay_for_it() {
 }
 
 #[test]
-fn without_room_nothing_is_read_and_the_next_attempt_is_dearer() {
+fn without_room_nothing_is_read_and_the_next_attempt_costs_more() {
     let written = written();
     let store = store_on(&written.vfs);
     let cache = full_cache(&written.meta);

@@ -32,7 +32,7 @@ fn table_of(model: &Model, cache: &Arc<ReadCache>) -> Arc<KeyTable> {
     Arc::new(KeyTable::open(&store, meta, cache))
 }
 
-/// Pays for an index and makes it, if it can be made.
+/// Charges for an index and makes it, if it can be made.
 fn make(table: &Arc<KeyTable>) -> bool {
     (0..1000).any(|_| table.count_lookup()) && table.make_index(SEED)
 }
@@ -128,15 +128,15 @@ fn a_table_without_records_or_of_large_ones_has_none() {
 }
 
 #[test]
-fn lookups_pay_for_it_once() {
+fn an_index_becomes_worth_its_cost_once() {
     let model = model_of(500, 100, &tombstone());
     let cache = ReadCache::new(1 << 20);
     let table = table_of(&model, &cache);
     assert!(!table.wants_index() && !table.make_index(SEED));
-    let paid = (0..1000).filter(|_| table.count_lookup()).count();
-    assert!(paid == 1 && table.wants_index());
+    let worth = (0..1000).filter(|_| table.count_lookup()).count();
+    assert!(worth == 1 && table.wants_index());
     assert!(table.make_index(SEED) && !table.wants_index());
-    // Without room, more has to be paid for each attempt.
+    // Without room, each attempt costs more.
     let small = ReadCache::new(1 << 10);
     let table = table_of(&model, &small);
     let attempts = (0..1000).filter(|_| table.count_lookup() && !table.make_index(SEED));

@@ -88,18 +88,18 @@ impl Partition {
     }
 }
 
-/// What scans have paid so far in the range of a partition: all that they had where others are
+/// What scans have lost so far in the range of a partition: all that they had where others are
 /// joined to it, and half in each part of one that is split.
 fn inherited_cost(predecessors: &[Arc<Partition>], new: &PartitionMeta) -> u64 {
     let part_of = |old: &Arc<Partition>| {
-        let paid = old.scan_cost.paid();
+        let charged = old.scan_cost.charged();
         let is_whole = old.start >= new.start
             && match (&old.end, &new.end) {
                 (_, None) => true,
                 (None, Some(_)) => false,
                 (Some(old), Some(new)) => old <= new,
             };
-        if is_whole { paid } else { paid / 2 }
+        if is_whole { charged } else { charged / 2 }
     };
     let overlapping = predecessors.iter().filter(|old| {
         old.range().is_before_end(&new.start) && new.end.as_ref().is_none_or(|end| old.start < *end)

@@ -1,13 +1,13 @@
 //! Clustering in slices (see [`crate::jobs::compact::cluster`]).
 //!
-//! **When.** Scans pay to their partition's account for each place that they have to visit more
-//! because neighbours are fragmented ([`crate::partition::scan_sources`]); a slice is due when they
-//! have paid what it copies, and takes that from the account. So clustering costs scans no more
-//! than they have lost, goes on as fast as they pay whether anybody writes or not, and a workload
-//! without scans pays nothing. While writers are idle slices are due without being paid, and before
-//! them UnsortedStores of many tables are merged. Writers are idle when the last sequence number
-//! has not changed for a second, or when somebody waits for the background to become quiet. While
-//! nobody scans and look-ups wait for the device, slices take a quarter of the time, paid or not.
+//! **When.** Scans charge their partition's account for each place that they have to visit more
+//! because neighbours are fragmented ([`crate::partition::scan_sources`]); a slice is due when as
+//! much is charged as it copies, and spends that. So clustering costs no more than scans have lost,
+//! goes on as fast as they lose whether anybody writes or not, and costs a workload without scans
+//! nothing. While writers are idle slices are due whatever is charged, and before them
+//! UnsortedStores of many tables are merged. Writers are idle when the last sequence number has not
+//! changed for a second, or when somebody waits for the background to become quiet. While nobody
+//! scans and look-ups wait for the device, slices take a quarter of the time.
 //!
 //! **Bounds.** No more files are chosen than there may be garbage. Over the life of a database no
 //! more than [`MOST_COPIES`] bytes are copied for each byte of the user's. Runs are merged only
@@ -54,7 +54,7 @@ const RUNS_WHEN_IDLE: usize = 4;
 /// An UnsortedStore of no more tables is not merged for scans alone.
 const FEW_TABLES: usize = 3;
 
-/// Clusters what is fragmented, where scans have paid for it or while writers are idle.
+/// Clusters what is fragmented, where that is worth its cost or while writers are idle.
 pub(crate) struct Clusterings;
 
 /// What is to be done.
@@ -99,6 +99,14 @@ impl JobKind for Clusterings {
         }
     }
 
+    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
+        let waits = [
+            background.idle_begins_in(now),
+            background.gives_way_for(now),
+        ];
+        waits.into_iter().flatten().min()
+    }
+
     fn failed(&self, background: &Background, partition: Option<PartitionId>, _: &Error) {
         let failed = &background.core.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +117,7 @@ impl JobKind for Clusterings {
 impl Background {
     /// In what time writers will have been idle for long enough if they stay so; `None`: they have,
     /// or it makes no difference.
-    pub(crate) fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
+    fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
         if self.core.options.clustering != Clustering::Automatic || self.idle.asked.any() {
             return None;
         }
@@ -120,19 +128,19 @@ impl Background {
     /// Copies the values of a slice.
     fn run_slice(&self, plan: &MergePlan) -> Result<Ended> {
         let (ran, took, misses) = self.core.beside_look_ups(|| self.run_plan(plan));
-        let paid = scan_sources::paid_in_all(&self.read.view.load().version);
-        self.passes.ended(self.core.now(), took, misses, paid);
+        let charged = scan_sources::charged_in_all(&self.read.view.load().version);
+        self.passes.ended(self.core.now(), took, misses, charged);
         ran.map(|()| Ended::Done)
     }
 
     /// How long slices give way to look-ups if nobody scans; `None`: they do not, as where somebody
     /// waits for the background.
-    pub(crate) fn gives_way_for(&self, now: Duration) -> Option<Duration> {
+    fn gives_way_for(&self, now: Duration) -> Option<Duration> {
         if self.idle.asked.any() {
             return None;
         }
-        let paid = scan_sources::paid_in_all(&self.read.view.load().version);
-        self.passes.rest_left(now, paid)
+        let charged = scan_sources::charged_in_all(&self.read.view.load().version);
+        self.passes.rest_left(now, charged)
     }
 
     /// Whether values may be copied for scans.
@@ -156,8 +164,9 @@ impl Background {
         let catalog = ask.catalog;
         let partitions = catalog.version.partitions();
         // To look what is to be moved takes longer.
-        let has_paid = |p: &Arc<Partition>| p.scan_cost.paid() >= scan_sources::least_paid(p);
-        if !is_idle && !partitions.iter().any(has_paid) {
+        let is_charged =
+            |p: &Arc<Partition>| p.scan_cost.charged() >= scan_sources::least_charge(p);
+        if !is_idle && !partitions.iter().any(is_charged) {
             return None;
         }
         if is_idle {
@@ -176,9 +185,9 @@ impl Background {
         }
         let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
         let is_due = |bytes: u64, p: &Partition, most: u64| {
-            let price = bytes.min(slice_bytes);
-            let is_paid = is_idle || p.scan_cost.paid() >= price;
-            bytes > 0 && is_paid && price <= most
+            let cost = bytes.min(slice_bytes);
+            let is_worth_it = is_idle || p.scan_cost.charged() >= cost;
+            bytes > 0 && is_worth_it && cost <= most
         };
         let copies = self.most_copies(&catalog.version);
         for (most_runs, most) in [(most_runs, copies.of_runs), (usize::MAX, copies.of_all)] {

@@ -13,7 +13,7 @@ use crate::key_table::KeyTable;
 use crate::version::Version;
 use std::sync::Arc;
 
-/// Makes the pointer index of a table for which look-ups have paid.
+/// Makes the pointer index of a table for which it is worth its cost.
 pub(crate) struct PointerIndexes;
 
 impl JobKind for PointerIndexes {
@@ -37,8 +37,8 @@ impl JobKind for PointerIndexes {
     }
 }
 
-/// Reads the key blocks of a table for which scans have paid, where those of all tables have room
-/// in the cache: else each table would drive out the blocks of another.
+/// Reads the key blocks of a table where that is worth its cost to scans and those of all tables
+/// have room in the cache: else each table would drive out the blocks of another.
 pub(crate) struct KeyBlocks;
 
 impl JobKind for KeyBlocks {

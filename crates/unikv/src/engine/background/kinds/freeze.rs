@@ -7,6 +7,7 @@ use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Freezes every open generation once deletes have been flushed on a full disk.
 pub(crate) struct FreezeForSpace;
@@ -61,5 +62,9 @@ impl JobKind for FreezeForScans {
                 .freeze_tombstones(&partition)
                 .map(|()| Ended::Done)
         }))
+    }
+
+    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
+        background.counting_due_in(now)
     }
 }

@@ -60,6 +60,11 @@ impl JobKind for Merges {
             background.run_plans(&plans).map(|()| Ended::Done)
         }))
     }
+
+    /// What has expired makes merges and collections due.
+    fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
+        background.space.look_again_in()
+    }
 }
 
 impl Background {

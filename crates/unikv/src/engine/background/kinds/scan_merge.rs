@@ -1,8 +1,8 @@
-//! Running scan merges (see [`crate::jobs::compact::scan_merge`]): when scans have paid for one,
+//! Running scan merges (see [`crate::jobs::compact::scan_merge`]): when one is worth its cost,
 //! merge the keys of a partition's newest generation, and commit the run.
 //!
 //! A run is for speed alone. So a scan merge comes after splits and merges, and a failed one is no
-//! failure of the database: nobody waits for it, and it is not tried again before scans have paid
+//! failure of the database: nobody waits for it, and it is not tried again before scans have lost
 //! again. It holds the partition's lease, so its generation stays until its edit is committed;
 //! flushes may add tables meanwhile, which the run does not cover.
 
@@ -20,7 +20,7 @@ use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
 
-/// Merges the keys of a partition's newest generation for which scans have paid.
+/// Merges the keys of a partition's newest generation where that is worth its cost to scans.
 pub(crate) struct ScanMerges;
 
 impl JobKind for ScanMerges {
@@ -38,7 +38,7 @@ impl JobKind for ScanMerges {
         let mut free = partitions.filter(|p| ask.is_free(p.id));
         let partition = free.find(|partition| {
             let newest = partition.generations.first();
-            newest.is_some_and(|newest| scan_sources::scans_have_paid(newest, limit))
+            newest.is_some_and(|newest| scan_sources::is_merge_worth_it(newest, limit))
         })?;
         let partition = Arc::clone(partition);
         Some(Job::new([partition.id], move |background| {
@@ -46,7 +46,7 @@ impl JobKind for ScanMerges {
                 return Ok(Ended::Nothing);
             };
             let merged = background.scan_merge(&partition, newest);
-            // Whatever came of it: the next one is to be paid for again.
+            // Whatever came of it: the next one is to become worth its cost again.
             newest.scan_cost.set(0);
             merged.map(|()| Ended::Done)
         }))

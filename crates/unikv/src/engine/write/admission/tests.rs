@@ -20,9 +20,9 @@ fn is_done(written: crate::Result<()>) -> bool {
     }
 }
 
-fn set_price(db: &Db, ns_per_kib: u64) {
-    let prices = &db.0.engine.backpressure.state;
-    prices.ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
+fn set_cost(db: &Db, ns_per_kib: u64) {
+    let costs = &db.0.engine.backpressure.state;
+    costs.ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_write_that_may_not_wait_is_refused_or_not_slowed() {
     let machine = Machine::new(11);
     let (db, runtime) = machine.open(small());
     let begin = runtime.now();
-    set_price(&db, 400_000);
+    set_cost(&db, 400_000);
     assert!(!is_done(db.put_with("long", vec![1; 4000], no_wait())));
     assert_eq!(db.get("long").unwrap(), None);
     assert!(is_done(db.put_with("short", vec![2; 600], no_wait())));
@@ -39,12 +39,12 @@ fn a_write_that_may_not_wait_is_refused_or_not_slowed() {
     let mut done = 0;
     while is_done(db.delete_with("short", no_wait())) {
         done += 1;
-        assert!(done < 100, "writes that never pay");
+        assert!(done < 100, "writes that never pause");
     }
     assert!(!is_done(db.delete_with("short", no_wait())));
     assert_eq!(runtime.now(), begin, "a write was slowed");
     assert_eq!(db.stats().stalls, 0);
-    // Time pays, also if nobody ever pauses.
+    // Time settles the debt, also if nobody ever pauses.
     runtime.delay(Duration::from_millis(1));
     assert!(is_done(db.delete_with("short", no_wait())));
     // A batch is refused whole; one that may wait is slowed.
@@ -54,7 +54,7 @@ fn a_write_that_may_not_wait_is_refused_or_not_slowed() {
     assert_eq!(db.multi_get(["a", "b"]).unwrap(), [None, None]);
     db.write(&batch).unwrap();
     assert!(runtime.now() > begin + Duration::from_millis(1));
-    set_price(&db, 0);
+    set_cost(&db, 0);
     assert!(is_done(db.put_with("long", vec![1; 4000], no_wait())));
 }
 
@@ -68,10 +68,10 @@ fn what_a_delete_hides_does_not_slow_one_that_may_not_wait() {
     db.compact().unwrap();
     db.quiesce().unwrap();
     let (begin, stalls) = (runtime.now(), db.stats().stalls);
-    let prices = &db.0.engine.backpressure.state;
-    prices.ns_per_kib.store(400_000, Ordering::Relaxed);
-    prices.space_ns_per_kib.store(400_000, Ordering::Relaxed);
-    // Nobody knows what it hides before it is written; later writes pay for it.
+    let costs = &db.0.engine.backpressure.state;
+    costs.ns_per_kib.store(400_000, Ordering::Relaxed);
+    costs.space_ns_per_kib.store(400_000, Ordering::Relaxed);
+    // Nobody knows what it hides before it is written; later writes pause for it.
     assert!(is_done(db.delete_with("key00007", no_wait())));
     assert_eq!((runtime.now(), db.stats().stalls), (begin, stalls));
     assert!(!is_done(db.delete_with("key00008", no_wait())));
@@ -83,11 +83,11 @@ fn a_large_value_that_would_be_slowed_leaves_no_file() {
     let (db, _) = machine.open(small());
     db.quiesce().unwrap();
     let files = machine.disk.file_names().len();
-    set_price(&db, 1);
+    set_cost(&db, 1);
     let value = vec![5; 3 << 20];
     assert!(!is_done(db.put_with("large", &value, no_wait())));
     assert_eq!(machine.disk.file_names().len(), files);
-    set_price(&db, 0);
+    set_cost(&db, 0);
     assert!(is_done(db.put_with("large", &value, no_wait())));
     assert_eq!(db.get("large").unwrap().as_deref(), Some(&value[..]));
 }
@@ -116,8 +116,8 @@ fn writes_that_may_not_wait_are_refused_while_all_memtables_are_sealed() {
     while is_done(db.put_with(format!("key{written:05}"), vec![6; 500], no_wait())) {
         written += 1;
         assert_eq!(db.stats().stalls, 0, "a write was slowed");
-        // Else the price refuses them before.
-        set_price(&db, 0);
+        // Else their cost refuses them before.
+        set_cost(&db, 0);
         assert!(written < 100_000, "memtables without end");
     }
     assert_eq!(db.0.engine.read.view.load().sealed.len(), MAX_SEALED);

@@ -434,11 +434,11 @@ fn a_large_batch_gives_up_small_values_and_one_that_stays_too_large_is_refused()
 }
 
 #[test]
-fn values_that_a_large_batch_gives_up_are_paid_for_however_short_each_is() {
+fn a_large_batch_pauses_for_the_values_it_gives_up_however_short_each_is() {
     let machine = Machine::new(45);
     let (db, _) = machine.open(small().memory_budget(16 << 20));
     let engine = &db.0.engine;
-    let price = |ns| {
+    let cost = |ns| {
         engine
             .backpressure
             .state
@@ -454,10 +454,10 @@ fn values_that_a_large_batch_gives_up_are_paid_for_however_short_each_is() {
     for i in 0..64_u32 {
         batch.put(i.to_be_bytes(), value(1, 512));
     }
-    price(1_000_000);
+    cost(1_000_000);
     let of_batch = time_of(&|| db.write(&batch).unwrap());
     assert!((32..64).contains(&of_batch), "{of_batch}");
-    price(1_000_000);
+    cost(1_000_000);
     let of_value = time_of(&|| db.put("long", value(2, 3 << 20)).unwrap());
     assert!((3072..3200).contains(&of_value), "{of_value}");
     assert_eq!(db.stats().large_values, 65);

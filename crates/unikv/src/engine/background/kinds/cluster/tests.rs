@@ -304,24 +304,24 @@ fn busy(db: &Db, model: &mut Model, tenths: u32, mut meanwhile: impl FnMut(&Db))
 }
 
 #[test]
-fn scans_pay_for_it_beside_writers_that_never_rest() {
+fn scans_cause_it_beside_writers_that_never_rest() {
     let (machine, db, mut model) = scattered(79);
     busy(&db, &mut model, 100, |_| ());
     assert_eq!(db.stats().clusterings, 0, "nobody scans");
-    let paid = |db: &Db| scan_sources::paid_in_all(&version(db));
-    assert_eq!(paid(&db), 0);
+    let charged = |db: &Db| scan_sources::charged_in_all(&version(db));
+    assert_eq!(charged(&db), 0);
     // Of its records an eighth lies in each of eight files.
     let most_of_a_scan = 50 * (4 << 10);
     let mut lost = 0;
     busy(&db, &mut model, 100, |db| {
-        lost = lost.max(paid(db) + most_of_a_scan);
+        lost = lost.max(charged(db) + most_of_a_scan);
         let old = db.range(key(200)..).expecting(50).take(50);
         assert_eq!(old.count(), 50);
     });
     let stats = db.stats();
     assert_eq!((stats.clusterings, most_files(&db)), (1, 1), "{stats:#?}");
     assert!(lost >= stats.clustered_bytes, "{lost} {stats:#?}");
-    assert!(paid(&db) < most_of_a_scan, "and they pay no more");
+    assert!(charged(&db) < most_of_a_scan, "and they lose no more");
     ends_well(&machine, db, &model);
 }
 
@@ -365,7 +365,7 @@ fn slices_are_small_and_what_happens_between_them_changes_only_the_plan() {
 }
 
 #[test]
-fn what_scans_have_paid_outlives_the_process() {
+fn what_scans_have_lost_outlives_the_process() {
     let (machine, db, model) = scattered(88);
     // Not enough by half.
     let scans = db.stats().record_live_bytes / (4 * (4 << 10)) / 2;
@@ -373,12 +373,16 @@ fn what_scans_have_paid_outlives_the_process() {
         let found = db.range(key(200)..).expecting(50).take(50);
         assert_eq!(found.count(), 50);
     }
-    let paid = |db: &Db| scan_sources::paid_in_all(&version(db));
-    let before = paid(&db);
+    let charged = |db: &Db| scan_sources::charged_in_all(&version(db));
+    let before = charged(&db);
     assert!(before > 0 && db.stats().clusterings == 0);
     db.close().unwrap();
     let (db, _) = machine.open(idle());
-    assert!(paid(&db).abs_diff(before) < 8, "{} of {before}", paid(&db));
+    assert!(
+        charged(&db).abs_diff(before) < 8,
+        "{} of {before}",
+        charged(&db)
+    );
     ends_well(&machine, db, &model);
 }
 
@@ -604,15 +608,15 @@ fn they_do_not_where_few_look_ups_miss_or_somebody_scans_or_waits() {
 }
 
 #[test]
-fn what_scans_have_paid_waits_until_somebody_scans_again() {
+fn what_scans_have_lost_waits_until_somebody_scans_again() {
     let (machine, db, model) = scattered(90);
     let engine = &db.0.engine;
     let scan = || assert_eq!(db.range(key(200)..).expecting(50).take(50).count(), 50);
-    let paid = || scan_sources::paid_in_all(&version(&db));
+    let charged = || scan_sources::charged_in_all(&version(&db));
     scan();
-    assert!(paid() > 0);
+    assert!(charged() > 0);
     let (now, took) = (engine.core.now(), Duration::from_secs(60));
-    engine.background.passes.ended(now, took, 90_000, paid());
+    engine.background.passes.ended(now, took, 90_000, charged());
     pass(&db, Duration::from_secs(3));
     assert_eq!(db.stats().clusterings, 0);
     scan();

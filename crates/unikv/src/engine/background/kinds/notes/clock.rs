@@ -29,11 +29,15 @@ impl JobKind for ClockMarks {
         let may = due && ask.allows(CLOCK, None) && !background.space.full.is_full();
         may.then(|| Job::new(None, Background::note_clock))
     }
+
+    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
+        background.mark_due_in(now)
+    }
 }
 
 impl Background {
     /// How long after `now` the time is to be noted.
-    pub(crate) fn mark_due_in(&self, now: Duration) -> Option<Duration> {
+    fn mark_due_in(&self, now: Duration) -> Option<Duration> {
         let note_at = self
             .core
             .clock

@@ -39,6 +39,10 @@ impl JobKind for HintNotes {
             })
         })
     }
+
+    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
+        background.hints_due_in(now)
+    }
 }
 
 impl Background {
@@ -48,7 +52,7 @@ impl Background {
     }
 
     /// How long after `now` hints are to be noted, as far as is known.
-    pub(crate) fn hints_due_in(&self, now: Duration) -> Option<Duration> {
+    fn hints_due_in(&self, now: Duration) -> Option<Duration> {
         let noted = self.warmth.last_noted()?;
         let misses = self.core.cache.misses();
         let may = noted.is_stale(misses) && !self.space.full.is_full();

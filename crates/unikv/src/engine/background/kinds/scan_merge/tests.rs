@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Generations of many tables, whose keys are merged as soon as scans have paid for it. What is
+/// Generations of many tables, whose keys are merged as soon as that is worth its cost. What is
 /// split stays so.
 fn eager() -> Options {
     small()
@@ -40,7 +40,7 @@ fn filled(machine: &Machine, seed: u64) -> (Db, Model) {
     (db, model)
 }
 
-/// Lets scans pay until a run has been made.
+/// Scans until a run has been made.
 fn scan_until_merged(db: &Db) {
     let before = db.stats().scan_merges;
     for _ in 0..200 {
@@ -50,7 +50,10 @@ fn scan_until_merged(db: &Db) {
             return;
         }
     }
-    panic!("200 scans have not paid for a merge: {:#?}", db.stats());
+    panic!(
+        "a merge is not worth its cost after 200 scans: {:#?}",
+        db.stats()
+    );
 }
 
 /// Makes a run at once.
@@ -63,10 +66,10 @@ fn merge_now(db: &Db) -> crate::Result<()> {
 }
 
 #[test]
-fn scans_pay_for_a_merge_and_then_read_one_source() {
+fn scans_cause_a_merge_and_then_read_one_source() {
     let machine = Machine::new(41);
     let (db, mut model) = filled(&machine, 41);
-    // Reads of single keys, and a few scans, pay nothing that a merge would be worth.
+    // Reads of single keys, and a few scans, lose less than a merge costs.
     for key in model.keys() {
         db.get(key).unwrap();
     }
@@ -83,14 +86,14 @@ fn scans_pay_for_a_merge_and_then_read_one_source() {
     assert!(stats.scan_run_bytes > 0 && stats.scan_run_bytes == stats.scan_merge_bytes);
     assert!(run_files(&db).len() > 1, "several key tables");
     same(&db, &model);
-    // Now that there is nothing to be saved, scans pay no more.
+    // Now that there is nothing to be saved, scans lose no more.
     for _ in 0..20 {
         assert_eq!(db.iter().count(), model.len());
     }
     db.quiesce().unwrap();
     assert_eq!(db.stats().scan_merges, 1);
 
-    // New tables come beside the run, until scans have paid for a larger one.
+    // New tables come beside the run, until a larger one is worth its cost.
     let mut rng = SmallRng::seed_from_u64(42);
     let first = run_files(&db);
     churn(&db, &mut model, &mut rng, 100);
@@ -340,7 +343,7 @@ fn the_background_goes_on_after_a_failed_scan_merge() {
         scans += 1;
         assert!(scans < 1000);
     }
-    assert!(scans > 3, "each is paid for again");
+    assert!(scans > 3, "each has to be worth its cost again");
     assert_eq!(db.stats().scan_merges, 0);
     machine.disk.clear_faults();
     churn(&db, &mut model, &mut SmallRng::seed_from_u64(52), 50);

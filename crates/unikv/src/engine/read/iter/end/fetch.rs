@@ -2,7 +2,7 @@
 //!
 //! File by file in the order of their offsets, neighbours in one read. What is not in memory is
 //! prefetched first, so that the device reads it all at once; of a short iteration, some may be
-//! read around the page cache instead. A long iteration over what is not in memory also prefetches
+//! read directly instead. A long iteration over what is not in memory also prefetches
 //! what stands after the batch in each file, as flushes and merges write in key order: the device
 //! reads on meanwhile.
 
@@ -38,7 +38,7 @@ enum Way<'a> {
     /// Those that are in memory; others are prefetched, or added to the direct_reads.
     Present(&'a mut DirectReads),
     /// Those that the direct_reads have read.
-    Around(&'a DirectReads),
+    Direct(&'a DirectReads),
     /// All of them.
     Wait,
 }
@@ -46,12 +46,12 @@ enum Way<'a> {
 impl End {
     /// Fetches the values of the batch, file by file. They pass by the cache: to look for each
     /// costs more than it finds, and to keep them drives out what gets want. True: with it, scans
-    /// may have paid for clustering.
+    /// may have made clustering worth its cost.
     pub(in crate::engine::read::iter) fn fetch(&mut self, view: &View) -> Result<bool> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
         wanted.extend(self.stored());
         wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
-        let has_paid = self.pay_for_places(view, &wanted);
+        let is_charged = self.charge_places(view, &wanted);
         // A long iteration prefetches what it wants next: then that is in memory.
         let mut direct_reads = DirectReads::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
@@ -66,19 +66,19 @@ impl End {
         }
         if !direct_reads.is_empty() {
             direct_reads.read();
-            self.fetch_runs(view, &wanted, Way::Around(&direct_reads))?;
+            self.fetch_runs(view, &wanted, Way::Direct(&direct_reads))?;
             wanted.retain(|it| self.is_missing(it.entry));
         }
         self.fetch_runs(view, &wanted, Way::Wait)?;
-        Ok(has_paid)
+        Ok(is_charged)
     }
 
-    /// Pays for the places that are to be visited, if they are many.
-    fn pay_for_places(&self, view: &View, wanted: &[Wanted]) -> bool {
+    /// Charges the places that are to be visited, if they are many.
+    fn charge_places(&self, view: &View, wanted: &[Wanted]) -> bool {
         let places = wanted.chunk_by(are_together).count();
         let first = self.entries.first();
         first.is_some_and(|first| {
-            scan_sources::pay_for_places(&view.version, first.key_in(&self.keys), places)
+            scan_sources::charge_places(&view.version, first.key_in(&self.keys), places)
         })
     }
 
@@ -131,7 +131,7 @@ impl End {
             };
             match &mut way {
                 Way::Present(direct_reads) => file.read_present(run, direct_reads, take),
-                Way::Around(direct_reads) => file.take_around(run, direct_reads, take),
+                Way::Direct(direct_reads) => file.take_direct(run, direct_reads, take),
                 Way::Wait => file.read_sorted(run, take),
             }
         }
