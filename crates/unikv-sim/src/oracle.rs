@@ -1,15 +1,12 @@
 //! What the database must contain, and how much of it each kind of crash may take.
 //!
-//! The oracle holds the writes in their order. A write that was acknowledged is in force. A write
-//! that failed, or was under way when the machine stopped, has an *unknown* outcome: it is there
-//! whole or not at all, at its own place in the order.
-//!
+//! The oracle holds the writes in order. One that failed, or was under way when the machine
+//! stopped, is *unknown*: there whole or not at all, at its own place in the order.
 //! - After a **kill** or a clean reopen every acknowledged write is there (I2).
 //! - After a **power cut** the content is that of some prefix of the order (I3, I4) which holds at
 //!   least everything up to the last synced point (I1).
-//! - What **expires** is in the state with its expiry. What a read may see of that depends on its
-//!   time, which is known ([`Times`]). What a database holds is compared at the time of its
-//!   opening.
+//! - What **expires** has its expiry; a database is compared at the time of its opening
+//!   ([`Times`]).
 //! - The caller's **mark** is that of the last write which is there and had one.
 //!
 //! Writes below `base` are behind every synced point and will not be looked at again.

@@ -3,15 +3,12 @@
 //! run.
 //!
 //! Each bug is given to the kind of test that ought to catch it, and to the seed from which on that
-//! test is tried. What counts is that the test passes without the bug and fails with it, each in a
-//! process of its own: no test knows which bug is armed. A table says what caught each bug, and
-//! after how many histories of those that the ordinary run has.
+//! test is tried. The test must pass without the bug and fail with it, each in a process of its
+//! own: no test knows which bug is armed. A table says what caught each bug, and after how many
+//! histories of those that the ordinary run has.
 //!
-//! | variable | meaning |
-//! |---|---|
-//! | `UNIKV_BUG` | only the bugs whose names begin so |
-//! | `UNIKV_BY` | by this kind of test instead, from its first seed on |
-//! | `UNIKV_WITHIN` | seeds to try |
+//! Variables: `UNIKV_BUG`, only the bugs whose names begin so; `UNIKV_BY`, by this kind of test
+//! instead, from its first seed on; `UNIKV_WITHIN`, seeds to try.
 #![cfg(unikv_seeded_bugs)]
 #![allow(
     clippy::unwrap_used,

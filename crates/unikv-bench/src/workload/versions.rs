@@ -1,23 +1,13 @@
-//! What a read may return: for each record the versions issued and the oldest one still allowed.
+//! What a read may return: for each record the versions issued and the oldest one still allowed, in
+//! one atomic word ([`State`]), so that millions of records cost little memory.
 //!
-//! One atomic word of 32 bits per record, so that millions of records cost little memory beside
-//! the engine under test:
-//! - *issued*, 18 bits: number of the newest version handed to a writer, modulo 2^18;
-//! - *lag*, 5 bits: how many versions older than that may still be read; 31 means any;
-//! - *writing*, 5 bits: writes of this record under way (hence at most 31 client threads);
-//! - *absent*, 4 bits: which of the newest versions are deletes, the newest in the lowest bit. The
-//!   highest bit stays set once a delete has reached it: "some version that old".
+//! Invariants: the lag shrinks when a write is acknowledged *that began while no other write of its
+//! record was under way*: all older versions are then overwritten for good. Writes that overlap
+//! leave it as it is, since the engine may order them either way. With one thread the check is
+//! therefore exact, with several it never raises a false alarm.
 //!
-//! The lag shrinks when a write is acknowledged *that began while no other write of its record was
-//! under way*: all older versions are then overwritten for good. Writes that overlap leave it as
-//! it is, since the engine may order them either way. With one thread the check is therefore
-//! exact, with several it never raises a false alarm.
-//!
-//! Records are numbered from 0; those below [`VersionTable::present`] have all been inserted, and
-//! are there unless they were deleted. Inserts take numbers in order and may end out of order:
-//! `present` passes a record when it and all before it are acknowledged. [`VersionTable::live`]
-//! counts the records that are there; where a delete and a put of one record overlap, it takes the
-//! one that began last to be the one that counts.
+//! Records are numbered from 0. Those below [`VersionTable::present`] have all been inserted, and
+//! are there unless they were deleted.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -34,7 +24,12 @@ const LAG_UNKNOWN: u32 = FIELD;
 /// The number of client threads that the table can distinguish.
 pub const MAX_THREADS: usize = FIELD as usize;
 
-/// The state of one record at one moment.
+/// The state of one record at one moment, in 32 bits:
+/// - *issued*, 18 bits: number of the newest version handed to a writer, modulo 2^18;
+/// - *lag*, 5 bits: how many versions older than that may still be read; 31 means any;
+/// - *writing*, 5 bits: writes of this record under way (hence at most 31 client threads);
+/// - *absent*, 4 bits: which of the newest versions are deletes, the newest in the lowest bit. The
+///   highest bit stays set once a delete has reached it: "some version that old".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State(u32);
 
@@ -124,12 +119,14 @@ impl VersionTable {
         }
     }
 
-    /// All records below this number have been inserted.
+    /// All records below this number have been inserted. Inserts take numbers in order and may end
+    /// out of order: this passes a record when it and all before it are acknowledged.
     pub fn present(&self) -> u64 {
         self.present.load(Ordering::SeqCst)
     }
 
-    /// How many records there are.
+    /// How many records there are. Where a delete and a put of one record overlap, the one that
+    /// began last is the one that counts.
     pub fn live(&self) -> u64 {
         self.live.load(Ordering::SeqCst)
     }

@@ -1,17 +1,14 @@
 //! The order rules of durability, on a trace of one process:
-//!
 //! - when an append to the manifest begins, each data file that it lists has been synced after its
 //!   last write, and the directory after its creation;
 //! - a file that an edit drops is unlinked only when the manifest has been synced after that edit;
-//! - a segment of the log that recovery cut off has no such edit: it goes at the opening, before
-//!   the process begins a segment of its own, and then no later segment stays;
-//! - a segment of the log is opened for writing over it only when the manifest has been synced
-//!   after the edit that says that it is not needed, and takes the name of a later one;
-//! - `CURRENT.tmp` is synced before it is renamed, and so are the manifest that it names and the
-//!   directory; nothing is unlinked before the directory is synced after the rename;
-//! - a repair's mark goes when the files that it stands for have been synced, and the directory
-//!   after their names;
-//! - no segment of the log is synced while an earlier one that is needed has bytes that are not.
+//! - a segment of the log that recovery cut off has no edit: it goes at the opening, before the
+//!   process begins its own, and then no later segment stays;
+//! - a segment is opened for writing over it only when the edit is synced that says that it is not
+//!   needed, and takes the name of a later one; none is synced while an earlier needed one is not;
+//! - `CURRENT.tmp`, the manifest that it names and the directory are synced before it is renamed;
+//!   nothing is unlinked before the directory is synced after the rename;
+//! - a repair's mark goes when files and, after their names, the directory have been synced.
 
 use super::known::Kind;
 use super::trace::Call;

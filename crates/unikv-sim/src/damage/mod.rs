@@ -1,59 +1,13 @@
 //! The corruption matrix: small databases of every shape, and each of them damaged in every way.
+//! `docs/testing.md`, "Explorers", lists the damages, the verdicts and what is outside the model.
 //!
-//! # Damages
-//! In each file, at each byte: one bit flipped, 0x00, 0xFF. At each length: the file cut short
-//! there; at its end: zeros and garbage. Each two sectors, pages, blocks of keys, record frames and
-//! records of a log exchanged. Pieces of these kinds, and the sections of a table, of every other
-//! file of the form put over each own piece of the kind: of files of the same database, of the same
-//! file of another database with the same layout and other values, and of an older incarnation of
-//! the file in the same database. Where that makes very many pairs, a fixed stride takes some
-//! (`exchange`). Whole files exchanged, missing, empty, unreadable, a directory in their place.
-//! Files that nothing lists, under the names that come next and under absurd ones. `LOCK` and
-//! `BALLAST` are damaged too: that must mean nothing.
-//!
-//! # Verdicts
-//! Opening refuses with an error that names file and remedy, and the place where there is one; or
-//! the database opens, and each read gives what it gave before or such an error. It may be an error
-//! only where the undamaged database *reads the damaged bytes for that very read*
-//! (`specimen::Touched`): so damage costs the keys that it touches, and no others. What is derived
-//! from other files or from other parts of its file may cost nothing at all. The offline check
-//! names the damaged file.
-//!
-//! All of this holds for each keyspace. What the oracle knows of them are keys as well, that a
-//! keyspace is there among them (`spaces`); no value of one shows in another, or in a later one of
-//! the same name.
-//!
-//! The end of a log is special: damage above the last durable mark is taken for a torn end, and
-//! what opens is a prefix of the order of writes that holds everything synced. Who cuts a log takes
-//! the marks away, too. What is left may be a state that the log once had; where no mark is left
-//! that says more, it opens as a shorter prefix, and neither an older write nor a half one ever
-//! shows.
-//!
-//! # Outside the model
-//! A whole directory that is rolled back to an older state of itself is that older state: nothing
-//! in it can say. So is the end of the newest log, as said above: when the newest segment is
-//! missing or cut, the writes in it are gone, synced ones as well, and nobody says so. The newest
-//! segment is known by its own header alone, so that of a copy of the database which lived on by
-//! itself is taken for the own one. Damage that repairs all checksums is not damage but forgery.
-//!
-//! # The change window
-//! What only those need that follow the changes may keep nobody from the data: a database with a
-//! damaged segment or large value of the window opens with all that it had. From each token its
-//! feed shows the changes that it showed before, in their order, to the last one or to an error
-//! that says why there are no more (`window`).
-//!
-//! # Jobs
-//! One in `LIVE_EVERY` of the damages that change bytes of record files and key tables in place,
-//! and let the database open, it also lives on with: writes, flushes, merges, collections, and
-//! scans run on the damaged files, with a snapshot held. They may fail with an error that names the
-//! file. Then the file gets its bytes back, and everything must be right again, in the same process
-//! and in the next. The other files are made again by an opening, or read by it alone.
-//!
-//! # Repairs
-//! For one in some fifty damages of bytes, and every other one of whole files, the database is
-//! repaired as well: keys whose reads do not meet the damage are saved as they were, no value comes
-//! back that its key never had, and what is missing or old is reported (`rescue`). A keyspace that
-//! is known by its number alone is reported as such, and all that it holds is in doubt.
+//! Invariants:
+//! - A read gives what it gave before, or an error that names file and remedy. It may be an error
+//!   only where the undamaged database reads the damaged bytes for that very read
+//!   (`specimen::Touched`). Damage of what is derived costs nothing. This holds for each keyspace.
+//! - Damage above the last durable mark of a log is a torn end: what opens is a prefix of the order
+//!   of writes with everything synced.
+//! - Damage of what the change window alone keeps costs no data (`window`).
 
 mod exam;
 mod exchange;

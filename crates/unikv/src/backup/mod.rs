@@ -1,41 +1,15 @@
 //! Backups: points in time of one database, in a directory that may be on another disk.
-//!
-//! [`Repository`] is that directory; its layout is described in `docs/backup.md`. Data files never
-//! change, so points share them: a file is known by its uid, its length and its checksum, and what
-//! is there already is not copied again.
-//!
-//! ```
-//! use unikv::backup::Repository;
-//! use unikv::{Db, Options};
-//!
-//! # fn main() -> unikv::Result<()> {
-//! # let dir = std::env::temp_dir().join(format!("unikv-backup-{}", std::process::id()));
-//! let db = Db::open(dir.join("db"), Options::default())?;
-//! db.put("apple", "red")?;
-//! let repository = Repository::at(dir.join("backups"));
-//! let made = repository.back_up(&db)?;
-//! # db.close()?;
-//!
-//! repository.restore(made.point.number, dir.join("restored"))?;
-//! let restored = Db::open(dir.join("restored"), Options::default())?;
-//! assert_eq!(restored.get("apple")?.as_deref(), Some(&b"red"[..]));
-//! # restored.close()?;
-//! # std::fs::remove_dir_all(&dir).ok();
-//! # Ok(())
-//! # }
-//! ```
+//! `docs/backup.md` has the layout and the order of calls.
 //!
 //! Invariants:
-//! - A point appears whole or not at all: its directory is filled under another name, and gets its
-//!   own when all that it names is durable and has been read back.
+//! - A point appears whole or not at all: it gets its name when all that it names is durable and
+//!   read back. Nothing in a repository is ever changed in place.
 //! - A data file is removed only when the removal of every point that named it is durable, and when
 //!   every other point has been read.
-//! - Names that a failed sync of a directory may have lost are taken back, and given again by the
-//!   next attempt: the system forgets what a sync has failed for.
-//! - Nothing in a repository is ever changed in place.
+//! - Names that a failed sync may have lost are taken back; the next attempt gives them again.
 //!
-//! Lock: the repository's lock file, held by whoever adds or removes points. Reading takes none, so
-//! that it works on a medium that cannot be written; a point that is pruned meanwhile is an error.
+//! Lock: the repository's lock file, held by whoever adds or removes points. Readers take none, so
+//! a medium may be read-only; a point that is pruned meanwhile is an error.
 
 mod create;
 mod layout;
@@ -57,6 +31,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A directory with backups of one database.
+///
+/// Data files never change, so points share them: a file is known by its uid, its length and its
+/// checksum, and what is there already is not copied again.
+///
+/// ```
+/// use unikv::backup::Repository;
+/// use unikv::{Db, Options};
+///
+/// # fn main() -> unikv::Result<()> {
+/// # let dir = std::env::temp_dir().join(format!("unikv-backup-{}", std::process::id()));
+/// let db = Db::open(dir.join("db"), Options::default())?;
+/// db.put("apple", "red")?;
+/// let repository = Repository::at(dir.join("backups"));
+/// let made = repository.back_up(&db)?;
+/// # db.close()?;
+///
+/// repository.restore(made.point.number, dir.join("restored"))?;
+/// let restored = Db::open(dir.join("restored"), Options::default())?;
+/// assert_eq!(restored.get("apple")?.as_deref(), Some(&b"red"[..]));
+/// # restored.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Repository {
     env: Env,

@@ -1,20 +1,10 @@
 //! The 96-byte header before every data file. See `docs/format.md`, "File header".
 //!
-//! ```text
-//!  0  magic               8  "UniKV\r\n\x1a"
-//!  8  kind                1
-//!  9  checksum algorithm  1  1 = CRC-32C
-//! 10  format version      2
-//! 12  header length       4  96
-//! 16  required features   8  a reader refuses bits it does not know
-//! 24  optional features   8  a reader ignores bits it does not know
-//! 32  database id        16
-//! 48  file uid            8
-//! 56  file number         8
-//! 64  encryption key id  16  zero: not encrypted
-//! 80  reserved           12  zero
-//! 92  checksum            4  of bytes 0..92, bound to (uid, 0)
-//! ```
+//! Invariants: its checksum is bound to (uid, 0). A reader refuses a file with a required feature
+//! that it does not know, and ignores optional ones. A file whose first bytes are lost, zeroed or
+//! damaged is damaged and not foreign: its checksum finds that.
+//!
+//! No locks.
 
 use super::checksum;
 use super::coding::Decoder;

@@ -1,18 +1,11 @@
 //! Seeded bugs: mistakes that one build of the engine can be asked to make, so that the tests are
-//! tested.
+//! tested (`docs/testing.md`, "Tests of the tests").
 //!
 //! Each is one condition, `seeded!(…)`, or one choice, `slip!(…)`, at the place where an engineer
-//! could make the mistake. In every normal build [`is_armed`] is the constant `false`, and nothing
-//! is left of them. Built with `--cfg unikv_seeded_bugs` the engine makes the one that
-//! `UNIKV_SEEDED_BUG` names, for the whole process. The tests that have to catch each of them are
-//! listed in `crates/unikv-sim/tests/seeded_bugs.rs`.
-//!
-//! Behind each name stands the promise that falls (I1 to I8): what was synced survives; what was
-//! acknowledged survives a kill; a power cut takes a suffix; batches are whole; never wrong, stale
-//! or missing data; writers do not stop; space and memory stay in bounds; opening is quick.
-//!
-//! Mistakes that only threads show, such as a missing barrier, are made by the models instead
-//! ([`super::sync::Weakness`]).
+//! could make the mistake. In every normal build [`is_armed`] is the constant `false`. Built with
+//! `--cfg unikv_seeded_bugs` the engine makes the one that `UNIKV_SEEDED_BUG` names, for the whole
+//! process. `crates/unikv-sim/tests/seeded_bugs.rs` lists the tests that have to catch each of
+//! them. Mistakes that only threads show are made by the models ([`super::sync::Weakness`]).
 //!
 //! No locks.
 

@@ -1,16 +1,13 @@
-//! The one module from which atomics, locks and swapped pointers come.
-//!
-//! So a model checker can stand in: in the tests' build with `--cfg unikv_model` (`make
-//! model-check`) the same names are those of loom or shuttle, which choose who runs next at each
-//! use of them. In any other build they are what they are called, and nothing here costs anything.
+//! The one module from which atomics, locks and swapped pointers come, so that a model checker can
+//! stand in: in the tests' build with `--cfg unikv_model` (`make model-check`) the same names are
+//! those of loom or shuttle. In any other build they are what they are called, and cost nothing.
 //!
 //! What a checker cannot see, it is shown in two ways. Bytes that are shared by raw pointers have a
 //! [`Witness`] beside them, which is notified of reads and writes. And [`Weakness`] names the
 //! places where a model may be made wrong on purpose: a test that does not notice proves nothing.
-//!
-//! `Arc` and `Weak` may come from the standard library everywhere: the thread that drops the last
-//! one does so between two uses of what is seen here. [`Arc`] is for the few places where a checker
-//! is to follow the count itself.
+//! `Arc` and `Weak` may come from the standard library: the thread that drops the last one does so
+//! between two uses of what is seen here. [`Arc`] is for a count that a checker is to follow
+//! itself.
 //!
 //! Of locks [`FairMutex`] alone takes two.
 

@@ -1,18 +1,13 @@
-//! The items of the read cache, and the memory that they take: a log of *segments*, each with what
-//! came one after the other.
-//!
-//! Items go with the segment that they stand in, oldest segment first. Of the newest one they keep
-//! the bytes that they came with; once it is full they are copied after one another into memory of
-//! the segment's own. So memory is taken and given back in pieces of one size, and the holes
-//! between items that an allocator leaves do not arise. What has been asked for since it came goes
-//! to the log's end when its segment goes (a *second chance*), and counts as asked for once less.
+//! The items of the read cache, and their memory: a log of *segments*, each with what came one
+//! after the other. A full segment has its items' bytes in memory of its own, so memory is taken in
+//! pieces of one size without holes. Items go with their segment, the oldest first; what has been
+//! asked for since it came goes to the log's end instead (a *second chance*), with a count less.
 //!
 //! Invariants:
-//! - An item shows the bytes that were put there for its place. They never change: a reader that
-//!   holds them keeps their segment's memory, and it counts until nobody does. So of what is handed
-//!   out to stay, a copy is made.
-//! - After every insertion and change of the capacity the memory is within the capacity, or there
-//!   is no item.
+//! - An item shows the bytes that were put there for its place; they never change. A reader that
+//!   holds them keeps their segment's memory, which counts until nobody does: of what is handed out
+//!   to stay, a copy is made.
+//! - After every insertion and change of the capacity the memory is within it, or no item is left.
 //!
 //! Locks: each shard has its own; under it only that of idle memory is taken.
 

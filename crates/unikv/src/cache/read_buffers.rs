@@ -1,17 +1,12 @@
-//! Memory for what is handed out: recycled buffers for reads, and what of it many values share.
+//! Memory for what is handed out: recycled buffers for reads, because an allocator would give such
+//! memory back to the kernel and get it again page by page and zeroed. A buffer lives as long as
+//! the last value in it, so it cannot belong to an iterator.
 //!
-//! What a scan reads at once lives as long as the last value in it, so its buffer cannot belong to
-//! the iterator. Memory of that size which is freed goes back to the kernel again and again, and
-//! comes from there page by page and zeroed. So buffers of a few sizes are kept for the next read.
-//!
-//! A caller may keep one value of a buffer that has a hundred. So buffers that are *shared* count
-//! until the last part of them is dropped, and while they take more than their share of the budget,
-//! each value and key that is handed out is a copy ([`ReadBuffers::may_share`]). What is not shared
-//! is little more than the value in it ([`is_tight`]).
-//!
-//! Invariant: a buffer shows the bytes of the read that it was taken for, and no others: its length
-//! is that of the read, and who does not fill it whole drops it, or hands out what was filled
-//! alone. What counts as shared is what shared buffers take at most that have not been dropped.
+//! Invariants: a buffer shows the bytes of the read that it was taken for, and no others: its
+//! length is that of the read, and a reader that does not fill it drops it, or hands out the filled
+//! part alone. What is *shared* counts until its last part is dropped; above its part of the budget
+//! each value and key is copied ([`ReadBuffers::may_share`]). What is not shared is little more
+//! than the value in it ([`is_tight`]).
 //!
 //! Lock: `idle`, held for a push or a pop only. No other lock is taken under it.
 
@@ -35,7 +30,9 @@ const DIRECT_BUFFER: usize = LONGEST_BUFFER + DIRECT_EXTRA_BYTES;
 /// A value keeps at most this before it, or half of its own length.
 const MOST_HEAD: usize = 512;
 
-/// Idle buffers, shared by all readers of a database.
+/// Idle buffers, shared by all readers of a database. A caller may keep one value of a buffer that
+/// has a hundred: so shared buffers count until the last part of them is dropped, and what counts
+/// is what they take at most.
 #[derive(Debug)]
 pub(crate) struct ReadBuffers {
     most_idle_bytes: usize,

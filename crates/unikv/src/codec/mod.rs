@@ -1,18 +1,15 @@
-//! Codecs of values and of key blocks: LZ4, and Zstandard with or without a dictionary.
-//!
-//! Owns the numbers that stand for codecs in files, and what it takes to go from the raw form of
-//! some bytes to the stored one and back. Who calls keeps both lengths and a checksum of the stored
-//! form: nothing here finds out that bytes were swapped for others.
+//! Codecs of values and of key blocks: LZ4, and Zstandard with or without a dictionary. Owns their
+//! numbers in files. Callers keep both lengths and a checksum of the stored form: nothing here
+//! finds out that bytes were swapped for others.
 //!
 //! Invariants:
-//! - What [`Encoder`] gives is shorter than the raw form by an eighth at least, or it gives
-//!   nothing.
+//! - [`Encoder`] gives a form that is shorter than the raw one by an eighth at least, or nothing.
 //! - [`Decoders::decode`] fills a buffer of the raw length exactly, or fails; it never panics, and
 //!   never writes or allocates beyond that buffer, whatever the stored bytes are.
-//! - Each codec can be left out of a build by a cargo feature. [`Codec::is_built_in`] says so
-//!   before anything is decoded, and a database that needs a missing one is not opened.
+//! - A database that needs a codec which was left out of the build is not opened; that is known
+//!   ([`Codec::is_built_in`]) before anything is decoded.
 //!
-//! Locks: the pool of decoding contexts has one, held to take or to give one back.
+//! Lock: that of the pool of decoding contexts, held to take or to give one back.
 
 mod compression;
 mod decoder;

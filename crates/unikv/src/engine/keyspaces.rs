@@ -1,16 +1,11 @@
 //! Creating, changing and dropping keyspaces.
 //!
-//! Each change is one version edit, committed under the commit lock after the log has been synced.
-//! So it takes a place in the write order: whatever was written before is durable when it is, and a
-//! power cut that takes a write takes no later change with it (I3). No write to a keyspace that
-//! is gone comes after it into the log; what is in memtables, the log and tables is read by nobody,
-//! since every read asks the version for the data id, and the background removes it
-//! ([`crate::engine::background::kinds`], "clear"). Later writes go to a new segment of the log,
-//! which shows when the manifest has lost the edit.
-//!
-//! A keyspace begins with a partition of its own: the last partition of all, which has no end and
-//! no key behind the numbers given so far, ends there. That moves nothing, and no job needs to
-//! know.
+//! Invariants: each change is one version edit, committed under the commit lock after the log has
+//! been synced. So it has a place in the write order: a power cut that takes a write takes no later
+//! change with it (I3), and no write to a keyspace that is gone comes after it into the log. Later
+//! writes go to a new segment of the log, which shows when the manifest has lost the edit. What a
+//! keyspace that is gone held is read by nobody, as every read asks the version for the data id;
+//! the background removes it ([`crate::engine::background::kinds`], "clear").
 //!
 //! Locks: the commit lock, then the catalog's.
 
@@ -276,7 +271,9 @@ fn with(meta: KeyspaceMeta) -> VersionEdit {
     }
 }
 
-/// The edit that adds a keyspace, or gives it a new data id, which is the next number.
+/// The edit that adds a keyspace, or gives it a new data id, which is the next number. A keyspace
+/// begins with a partition of its own: the last partition of all, which has no end and no key
+/// behind the numbers given so far, ends there. That moves nothing, and no job needs to know.
 fn with_new_data(version: &Version, meta: KeyspaceMeta) -> Result<VersionEdit> {
     let Some(last) = version.partitions().last() else {
         return Err(Error::internal("a version without partitions"));

@@ -1,18 +1,15 @@
-//! What a writer publishes for followers, who may be in other processes: the page `VISIBLE`
-//! (`docs/format.md`).
+//! What a writer publishes for followers: the page `VISIBLE` (`docs/format.md`, "Visible numbers").
 //!
-//! # Invariants
-//! - Each opening makes a page of its own and holds it as long as it may write. What stands in a
-//!   page that nobody holds means nothing.
-//! - The page is there before the opening changes anything else that a follower reads, and says
-//!   that nothing is published until the opening is done.
-//! - Stored last is what depends on the others: an edit is published when it is durable and its
-//!   view is; a number, when the writer itself has published it, and after the edits of which that
-//!   depends. So with the number N of edits, and then a number of a write, a follower gets a state
-//!   whose tables hold no write that is not visible.
+//! Invariants:
+//! - Each opening makes a page before it changes anything else that a follower reads, and holds it
+//!   as long as it may write. Until it is done the page says that nothing is published.
+//! - What stands in a page that nobody holds means nothing.
+//! - Stored last is what depends on the others: an edit when it is durable and its view is
+//!   published; a number after the writer has published it and the edits of which it depends. So
+//!   with the edits, and then a number, a follower's tables hold no write that is not visible.
 //! - Files that an edit drops, segments of the log among them, go after it is published.
 //!
-//! Stores are made under the commit lock (numbers) and the catalog's (edits). No lock of its own.
+//! Locks: stores are made under the commit lock (numbers) and the catalog's (edits).
 
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;

@@ -4,7 +4,6 @@
 //! 63         44 43       34 33    30 29                0
 //! |  tag (20)  | slot (10) | class  |   position (30)   |
 //! ```
-//!
 //! - *tag*: hash bits that do not choose the bucket; never 0, so no entry is 0 (which means free)
 //! - *slot*: the table in its generation
 //! - *class*: the record's length, rounded up to one of 16 sizes

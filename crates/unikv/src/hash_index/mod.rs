@@ -1,19 +1,12 @@
-//! The light two-level hash index of a generation of the UnsortedStore (paper §III-B).
-//!
-//! A key's hash names two cache-line buckets of eight entries; an entry goes to the emptier one,
-//! and when both are full to an overflow chain (see `buckets`). An entry (see `entry`) says which
-//! table and where in it, so that a hit costs one read of the record. The index holds no keys: the
-//! reader compares the key in the record.
+//! The light two-level hash index of a generation of the UnsortedStore (paper §III-B): entries of 8
+//! bytes in buckets of a cache line. It holds no keys; the reader compares the key in the record.
 //!
 //! Invariants:
-//! - An entry is never changed, moved or removed, and an equal tag overwrites nothing. The index
-//!   dies as a whole with its generation.
-//! - Slots ascend in a generation, so the entry of the highest slot is the newest: which bucket it
-//!   stands in says nothing. (The paper's order of buckets returns stale versions once buckets have
-//!   been freed.)
+//! - No entry is changed, moved, removed or replaced by an equal tag; the index dies as a whole.
+//! - Slots ascend in a generation, so the highest slot is the newest, whatever the bucket. (The
+//!   paper's order of buckets returns stale versions once buckets have been freed.)
 //! - An entry is in overflow only if both its buckets are full, and full buckets stay full.
-//! - A key that is in a table and not in the index is in a *unindexed* slot: one whose keys could
-//!   not be read when the index was built, because of damage.
+//! - A key in a table and not in the index is in an *unindexed* slot: damage kept keys from it.
 //! - All memory together stays below 11 bytes for each record of the capacity.
 //!
 //! Lock: `HashIndex::writer`, held while entries are added. Lookups take none.
@@ -169,6 +162,8 @@ pub(crate) struct HashIndexWriter<'a> {
 
 impl HashIndexWriter<'_> {
     /// Adds an entry for a record of `frame_len` bytes at `offset` of the table at `slot`.
+    /// It goes to the emptier of the two buckets that the hash names, or, when both are full, to an
+    /// overflow chain.
     pub(crate) fn insert(
         &mut self,
         hash: u64,

@@ -1,19 +1,14 @@
-//! Key tables: sorted keys with pointers into record files, or with small values inline.
-//!
-//! The same *key section* (blocks of prefix-compressed keys, an index of fences, properties, a
-//! footer) stands alone in a key table file and after the records of a record file, built by one
-//! [`KeySectionBuilder`] and read by one [`KeyIter`]. See `docs/format.md`, "Key table".
+//! Key tables: sorted keys with pointers into record files, or small values inline. A *key section*
+//! stands in a key table file or after the records of a record file; one [`KeySectionBuilder`]
+//! builds and one [`KeyIter`] reads both (`docs/format.md`, "Key table").
 //!
 //! Invariants:
 //! - Entries stand in the internal order (key ascending, newest first) without duplicates.
-//! - The fence of a block is the smallest position that can be in it, so one block read finds or
-//!   refutes any (key, snapshot).
+//! - One block read finds or refutes any (key, snapshot): a fence is the least position in a block.
 //! - A section after records that is damaged is put together again from them, in memory.
-//! - A block's checksum is verified when it is read from the file and not again while it is cached.
-//!   What is decoded afterwards is still bounds-checked: no bytes can cause a panic.
+//! - A block is verified when it is read from the file. Decoding stays bounds-checked: no panics.
 //!
-//! The only locks are those inside the [`ReadCache`] and the one of its idle buffers; none is held
-//! during a read of a file, and nothing is locked under them.
+//! Locks: those in the [`ReadCache`] and of its idle buffers, leaves; none is held during a read.
 
 pub(crate) mod block;
 pub(crate) mod builder;

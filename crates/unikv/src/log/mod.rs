@@ -1,39 +1,14 @@
-//! Logs: one framing of records for the write-ahead log and the manifest, the segments of the
-//! write-ahead log, and its replay.
+//! Logs: the framing of records that the write-ahead log and the manifest share, the segments of
+//! the write-ahead log, and its replay. See `docs/format.md`, "Log framing".
 //!
-//! A log file is a [file header](crate::base::file_header) followed by records without gaps. See
-//! `docs/format.md`, "Log framing". A record is a 24-byte header and a payload:
-//!
-//! ```text
-//!  0  header checksum   4  of bytes 4..24, bound to (file uid, offset of the record)
-//!  4  payload checksum  4  bound to (file uid, offset of the payload)
-//!  8  payload length    4
-//! 12  kind              1  never 0, so zeros are no record
-//! 13  reserved          1  zero
-//! 14  durable lag       2  the mark's file number = this file's number - lag
-//! 16  durable offset    8  the mark's offset; zero = no claim
-//! 24  payload
-//! ```
-//!
-//! A log may be written over an old one that nobody needs any more ([`LogWriter::recycle`]). Then a
-//! record of kind [`KIND_END`] without payload stands after the last one, written with it and
-//! written over by the next: *the log ends here, what follows are remains*.
-//!
-//! # Invariants
-//! - A log file is only ever appended to, by the one writer that began it, from its file header on.
-//!   Recovery reads it and leaves it as it is.
-//! - A log is written over only once it is below the durable low-water mark, and under a number and
-//!   a uid of its own. So no record in it is both ours and of former use.
-//! - *The durable mark* ([`DurableMark`]): when the record was written, every byte below the mark
-//!   was known to be durable, in the mark's file and in all files before it in the chain. Writers
-//!   may be late in claiming, never early.
-//! - Checksums are bound to the random uid of the file and to the offset. Bytes from an older file
-//!   in recycled blocks, from a copy of another file, or from a value that looks like a record do
-//!   not verify.
-//! - *The chain* is the running CRC-32C over the 24-byte headers of all records from the front of a
-//!   file; through the payload checksums it stands for every byte. A successor's link names it.
-//!
-//! [`replay`] says how the tail of a log is judged.
+//! Invariants:
+//! - The one writer that began a log file appends to it. Recovery reads it and leaves it as it is.
+//! - A log is written over only once it is below the durable low-water mark, under a number and a
+//!   uid of its own: no record in it is both ours and of former use.
+//! - Everything below a [`DurableMark`] was durable when its record was written. Writers may be
+//!   late in claiming, never early.
+//! - Checksums are bound to uid and offset, so stale and foreign bytes do not verify.
+//! - The chain, a CRC-32C over all record headers, stands for every byte of a file; links name it.
 
 pub(crate) mod reader;
 pub(crate) mod replay;
@@ -51,7 +26,8 @@ use crate::base::coding::Decoder;
 use crate::base::keys::{FileNumber, FileUid};
 use std::path::PathBuf;
 
-/// The kind of record that ends a log that was written over an old one.
+/// The kind of record that ends a log that was written over an old one ([`LogWriter::recycle`]). It
+/// is written with the records before it and written over by the next: what follows are remains.
 pub(crate) const KIND_END: u8 = 4;
 
 /// Length of the header before each record.

@@ -1,67 +1,12 @@
 //! Replays the write-ahead log: judges its tail and feeds the surviving writes in order.
 //!
-//! # The tail rule
-//! The log is the chain of segments above the manifest's low-water mark. Its newest readable
-//! segment is the tip; each segment's first record links to its predecessor's number, uid, end and
-//! chain checksum. Replay feeds the records from the chain's front. At the first place that does
-//! not verify (a bad record, a segment without readable beginning, a missing segment, a segment
-//! that ends before the end its successor names) it *breaks*, and the greatest durable mark found
-//! anywhere, also after the break, decides:
-//! - the mark lies above the break: bytes that were durable have changed. That is corruption; open
-//!   refuses and names the place.
-//! - otherwise nothing after the break was ever known to be durable: the log ends there, whatever
-//!   follows, and the cut is reported. Later segments are *abandoned*.
+//! Owns the tail rule. At the first place of the chain that does not verify, the greatest durable
+//! mark found anywhere decides: if it is above that place, durable bytes have changed and opening
+//! refuses; else the log ends there and the cut is reported. `docs/crashes.md`, "The end of the
+//! log", argues why no durable write is lost silently and nothing after a cut comes back.
 //!
-//! # Why no acknowledged durable write is lost silently
-//! A crash of process or machine changes only bytes that were not durable. A write is acknowledged
-//! as durable when its segment up to its end, all earlier segments of the chain, and the names of
-//! all of them were durable. So after any crash every place before that write verifies, a break can
-//! only lie after it, and replay reaches it. When a medium damages durable bytes, the marks that
-//! later records carry (or the marks that stand alone after a sync) lie above the damage and turn
-//! it into an error; only damage above the last mark that survived looks like a torn
-//! write, and it is reported as a cut. The uid in a file header stands for all checksums of the
-//! file. Where the header is damaged it is taken from a link or from the damaged header itself, one
-//! byte of it, or its number, mended; when more of it is lost, the marks in that file are lost with
-//! it.
-//!
-//! # Why nothing after a cut comes back
-//! - Recovered segments are never appended to or changed, or written over. As long as nothing links
-//!   after the cut, replay is a function of the same bytes and cuts at the same place.
-//! - The segment begun after recovery has a higher number than every file present and links the
-//!   exact end at which replay stopped. Once it is readable it is the tip, and the chain runs past
-//!   everything else: bytes after a linked end are not read, abandoned segments are not on the
-//!   chain, whether or not they have been removed, and however often the machine crashes in
-//!   between.
-//! - If that segment is itself lost before it was durable, nothing in it was durable, and the
-//!   older bytes give the older cut again.
-//! - Records in recycled blocks carry another uid and do not verify.
-//!
-//! # Segments written over old ones
-//! A segment may begin in the file of one that is below the durable low-water mark and so is read
-//! by nobody any more, whatever becomes of it. The beginning is written under the old name; then
-//! the file is renamed. What a crash can leave:
-//! - the old name: it is below the low-water mark. If the segment has a successor, it is missing.
-//! - the new name with the old file header: a segment without readable beginning. The header's uid
-//!   is not the segment's, so nothing that it verifies is taken for a claim of this segment.
-//! - old bytes after or between new ones: they verify under another uid only. Where the log ended
-//!   a record says so; after it no record of the log may verify, or writes are missing in between.
-//!
-//! # What the caller owes
-//! - It numbers a new segment above every file in the directory.
-//! - A segment is sealed when the creation of its successor is *attempted*, also if that fails: the
-//!   successor's first record may have become durable, with a link that ends the log there. After a
-//!   failure the next attempt takes a new number and links the same end; nothing is appended to the
-//!   old segment meanwhile.
-//! - The name of a segment is durable (the directory synced) before a record claims anything about
-//!   it, and, where the manifest names it as the low-water mark, before it has a successor.
-//!   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
-//!   directory that precedes every edit for the others. Opening does not raise the mark to a
-//!   recovered segment: an earlier process may have failed to make its name durable.
-//! - A mark never lies after the linked end of its segment: what was cut is not claimed.
-//! - It claims a mark, or acknowledges as durable, in a segment begun after recovery only when the
-//!   recovered segments have been made durable too or have fallen below the low-water mark: a
-//!   killed process leaves bytes that replay reads from the page cache and a power cut still takes.
-//! - It discards what the sink was fed when replay fails.
+//! Invariants: recovered segments are never appended to, changed or written over. Nothing after a
+//! linked end is read. The doc of `replay` says what its callers must keep.
 //!
 //! No locks; nothing is written.
 
@@ -105,6 +50,24 @@ pub(crate) struct ReplayOutcome {
 }
 
 /// Replays the chain among `segments` (all that exist, ascending) from `low_water` on.
+///
+/// # What callers keep
+/// - A new segment has a number above every file in the directory.
+/// - A segment is sealed when the creation of its successor is *attempted*, also if that fails: the
+///   successor's first record may have become durable, with a link that ends the log there. After a
+///   failure the next attempt takes a new number and links the same end; nothing is appended to the
+///   old segment meanwhile.
+/// - The name of a segment is durable (the directory synced) before a record claims anything about
+///   it, and, where the manifest names it as the low-water mark, before it has a successor.
+///   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
+///   directory that precedes every edit for the others. Opening does not raise the mark to a
+///   recovered segment: an earlier process may have failed to make its name durable.
+/// - A mark never lies after the linked end of its segment: what was cut is not claimed.
+/// - In a segment begun after recovery a mark is claimed, or a write acknowledged as durable, only
+///   when the recovered segments have been made durable too or have fallen below the low-water
+///   mark: a killed process leaves bytes that replay reads from the page cache and a power cut
+///   still takes.
+/// - What the sink was fed is discarded when replay fails.
 ///
 /// # Errors
 /// Corruption where durable bytes have changed; incompatible where a later version wrote the log.

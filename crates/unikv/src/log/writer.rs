@@ -1,18 +1,13 @@
 //! Appends records to one log file.
 //!
-//! # Invariants
+//! Invariants:
 //! - [`LogWriter::write_staged`] makes exactly one `append` of everything staged, so a record and
 //!   the group it was committed with reach the kernel together or the writer is broken.
-//! - After a failed append the state of the file's tail is unknown. The writer stays broken for
-//!   good: nothing is ever written after bytes whose fate is unknown. [`LogWriter::end`] and
-//!   [`LogWriter::chain`] keep naming the last good end, which the successor's link will carry.
-//!
-//! - Over an old file each write carries the end of the log with it ([`KIND_END`]), and the next
-//!   write begins in its place. The file header goes with the first records, and the file takes its
-//!   name when they are written: a process that dies leaves no file under a name that is not its
-//!   own.
-//! - There the write that first comes into a block fills it with zeros. A block that is written in
-//!   part would have to be read first, should it be in memory no more.
+//! - Nothing is written after a failed append. [`LogWriter::end`] and [`LogWriter::chain`] keep
+//!   naming the last good end, which the successor's link will carry.
+//! - Over an old file each write carries the end of the log ([`KIND_END`]), over which the next one
+//!   begins. The file header goes with the first records, and the file takes its name when they are
+//!   written: a process that dies leaves no file under a name that is not its own.
 //!
 //! One owner, no locks.
 
@@ -278,7 +273,8 @@ impl LogWriter {
     }
 
     /// Stages what stands after the last record of a log that has remains: its end, and zeros up
-    /// to the end of a block that has not been written to.
+    /// to the end of a block that has not been written to: one that is written in part would have
+    /// to be read first, should it be in memory no more.
     fn stage_end(&mut self) {
         let Some(covered) = self.covered else { return };
         let offset = self.planned.end;

@@ -1,16 +1,10 @@
 //! The entries of a memtable: found by hash, and put in order when somebody asks for the order.
-//!
-//! Each entry is a node in an arena, and is in the hash table at once: that is all that writes and
-//! point reads need. Most memtables are ordered only when they are sealed and flushed, by sorting
-//! them, which costs a fraction of as many inserts into a list. A scan of a memtable that still
-//! grows has it ordered at once, and from then on each insert goes into the list, too; the memtable
-//! after a scanned one is ordered from its beginning.
-//!
-//! All memory is released with the last holder. So a reader needs no guard: a thread that holds the
-//! entries may follow any link it has read.
+//! Sorting at the flush costs a fraction of as many inserts into a list; once a memtable is
+//! scanned, it and the next one are ordered as they grow.
 //!
 //! Invariants: before `is_ordered`, nobody but the writer follows a link of a tower, and nodes hang
-//! after `Writer::unordered` by those of level 0; after it, all nodes are in the list.
+//! after `Writer::unordered` by those of level 0; after it, all nodes are in the list. All memory
+//! is released with the last holder, so readers need no guard.
 //!
 //! Lock: `Entries::writer`, held during one insert, or while the entries are put in order, or while
 //! what has come since is looked at for a gap. Under it only `ArenaPool::idle` and the lock of the

@@ -1,23 +1,15 @@
 //! The memtable: the newest writes, in order, in memory. And the batch that carries writes to it.
 //!
 //! One memtable holds the entries of all keyspaces, keyed by engine key and sequence number. It
-//! only grows until it is sealed and flushed, then it is dropped as a whole and its memory goes
-//! back to the [`ArenaPool`].
+//! only grows until it is sealed and flushed; its memory then goes back to the [`ArenaPool`] as a
+//! whole.
 //!
 //! Invariants: entries stand in internal order; an entry is whole from the moment a reader can see
-//! it, and never changes. Which entries a read may use is the caller's business (the visible
-//! sequence number), as the entries of an unfinished batch are already here.
+//! it, and never changes. Callers hide the entries of unfinished batches by the visible number.
 //!
 //! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the marks of
 //! callers, one for gaps. Reads take none, except that the first scan puts the entries in order,
 //! and that iterators look for gaps where there are any.
-//!
-//! - `batch`: the public [`Batch`]
-//! - `ops`: the encoding of operations, shared with the WAL; `lifetime`: when values expire
-//! - `entries`: the entries; `entries::gaps`: where iterators have found nothing
-//! - `buckets`: from a key to its versions; `skiplist`: their order
-//! - `ranges`: the range tombstones
-//! - `node`: what an entry is in memory; `arena`: that memory
 
 mod arena;
 mod batch;

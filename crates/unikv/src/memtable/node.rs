@@ -1,15 +1,5 @@
-//! The nodes of a memtable: their layout, and the comparison that a search makes at each.
-//!
-//! ```text
-//! tower, grows downwards:  next[height-1] … next[1] next[0]
-//! Node, 24 bytes:          seq, chain, lengths, kind …
-//!                          key, zero-padded
-//! Tail:                    prev, older, value, value_len [expiry]
-//! ```
-//!
-//! What a search reads stands together: the lowest links, the sequence number and the first key
-//! bytes mostly share a cache line, and 16 key bytes are compared as one number. The value stands
-//! elsewhere in the arena.
+//! The nodes of a memtable: their layout (see [`Node`]), and the comparison that a search makes at
+//! each.
 //!
 //! Contract with `entries`, `buckets` and `skiplist`, the only users: a [`NodeRef`] is followed
 //! only while the arena that holds the node is alive, and nothing taken from it outlives a borrow
@@ -35,7 +25,18 @@ const LINK_LEN: usize = size_of::<Link>();
 
 pub(super) type Link = AtomicPtr<Node>;
 
-/// The fixed part of a node; the tower stands below it, the key and the [`Tail`] above.
+/// The fixed part of a node; the tower stands below it, the key and the [`Tail`] above:
+///
+/// ```text
+/// tower, grows downwards:  next[height-1] … next[1] next[0]
+/// Node, 24 bytes:          seq, chain, lengths, kind …
+///                          key, zero-padded
+/// Tail:                    prev, older, value, value_len [expiry]
+/// ```
+///
+/// What a search reads stands together: the lowest links, the sequence number and the first key
+/// bytes mostly share a cache line, and 16 key bytes are compared as one number. The value stands
+/// elsewhere in the arena.
 #[repr(C)]
 pub(super) struct Node {
     seq: SeqNo,

@@ -1,16 +1,13 @@
-//! The encoding of operations: what a batch holds, and what stands in a record of the log.
+//! The encoding of operations: what a batch holds, and what stands in a record of the log. See
+//! `docs/format.md`, "WAL".
 //!
-//! ```text
-//! op:  kind u8 | flags u8 | key_len u32 | value_len u32 | [expiry_ms u64] | engine key | value
-//! ```
+//! Invariants: [`OpsIter`] trusts none of the bytes that it reads. A key is an engine key, with the
+//! keyspace id. A range delete has the first key after the range in the place of a value, an engine
+//! key, too: of the same keyspace, or the border of the next one. An operation of kind external has
+//! [`EXTERNAL_LEN`] bytes there; only the engine makes them, from the large values of a batch
+//! (`engine/write/blobs.rs`).
 //!
-//! All little-endian; flag bit 0 says that an expiry follows. `key_len` counts the engine key, that
-//! is, with the keyspace id. [`OpsIter`] reads the same bytes back and trusts none of them.
-//!
-//! An operation of kind range delete has the first key of the range, and in the place of a value
-//! the first key after it, an engine key, too: of the same keyspace, or the border of the next one.
-//! One of kind external has [`EXTERNAL_LEN`] bytes in the place of its value. Only the engine makes
-//! them, from the large values of a batch; see `engine/write/blobs.rs`.
+//! No locks.
 
 use crate::base::bounds::are_of_a_range;
 use crate::base::coding::Decoder;

@@ -1,19 +1,12 @@
 //! The sources in which scans and merges find the keys of a generation, and what a scan loses to
-//! their number.
+//! their number ([`AccessCost`]) and to the places of its values ([`charge_places`]). See
+//! `docs/mechanisms.md`, "Scan merge" and "Clustering".
 //!
-//! Where a generation has a scan run, that is one source for all the tables that it covers; the
-//! newer tables come beside it, each with its key section. Damage found in a run is remembered in
-//! the run: the reader that meets it gets an error or starts again, and later ones read the
-//! sections.
+//! Invariants: a scan run is one source for all the tables that it covers; newer tables come beside
+//! it, each with its key section. Damage found in a run is remembered in the run: the reader that
+//! meets it gets an error or starts again, and later ones read the sections.
 //!
-//! **Cost.** What a run would have saved is counted in its generation, in units of one entry that a
-//! merge passes on: per positioning, [`SEEK_COST`] for each source beyond the first; per step, the
-//! matches that the larger tree of the merge costs. When the sum has reached what it costs to merge
-//! the generation's keys, the merge is worth its cost. A workload without scans has none.
-//!
-//! **Places.** A scan also visits as many places as its values lie in. What it could be spared is
-//! charged to the partition's account, in bytes that could be copied in the time ([`charge_places`]);
-//! clustering takes from it what it copies.
+//! No locks.
 
 use super::cursor::{Cursor, RunCursor};
 use crate::base::seeded::slip;
@@ -36,13 +29,14 @@ pub(crate) const MOST_FILES: usize = 4;
 /// Bytes that are copied in the time that one place more takes a scan, which reads several at a
 /// time.
 const PLACE_BYTES: u64 = 4 << 10;
-/// Each time these bytes, or this part of a partition, have been charged, the background looks whether
-/// they are enough.
+/// Each time these bytes, or this part of a partition, have been charged, the background looks
+/// whether they are enough.
 const LOOK_BYTES: u64 = 16 << 20;
 const LOOK_PART: u64 = 16;
 
 /// Charges the `places` in which a scan found the values of neighbours that begin with `key`, as
-/// far as clustering could have spared them. True: the background is to look.
+/// far as clustering could have spared them, in bytes that could be copied in the time: clustering
+/// takes from the account what it copies. True: the background is to look.
 pub(crate) fn charge_places(version: &Version, key: &[u8], places: usize) -> bool {
     if places <= MOST_FILES {
         return false;
@@ -73,7 +67,8 @@ pub(crate) fn charged_in_all(version: &Version) -> u64 {
     charged.fold(0, u64::saturating_add)
 }
 
-/// Divides what scans had charged before a database was closed between its partitions, by their size.
+/// Divides what scans had charged before a database was closed between its partitions, by their
+/// size.
 pub(crate) fn hand_back(version: &Version, charged: u64) {
     let bytes: u64 = version.partitions().iter().map(|p| p.data_bytes()).sum();
     for partition in version.partitions() {
@@ -139,7 +134,10 @@ pub(super) fn sound_runs(partition: &Partition) -> usize {
 }
 
 /// What the scans of one cursor lose in one partition to the sources of its newest generation;
-/// older ones are about to be merged anyway.
+/// older ones are about to be merged anyway. It is counted in units of one entry that a merge
+/// passes on: per positioning, [`SEEK_COST`] for each source beyond the first; per step, the
+/// matches that the larger tree of the merge costs. When the sum has reached what it costs to merge
+/// the generation's keys, the merge is worth its cost. A workload without scans has none.
 #[derive(Default)]
 pub(super) struct AccessCost {
     /// Sources beyond the first.
@@ -164,8 +162,8 @@ impl AccessCost {
         self.steps += 1;
     }
 
-    /// Charges what was lost to the account of the partition's newest generation. True if with it, a
-    /// merge has become worth its cost.
+    /// Charges what was lost to the account of the partition's newest generation. True if with it,
+    /// a merge has become worth its cost.
     pub(super) fn settle(&mut self, partition: &Partition) -> bool {
         let Some(newest) = partition.generations.first().filter(|_| self.excess > 0) else {
             return false;

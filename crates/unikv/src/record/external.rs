@@ -1,20 +1,10 @@
-//! External values: large ones, which stand in record files of their own.
+//! External values: large ones, in record files of their own. An [`External`] stands for the value
+//! in log, memtable and flush (`docs/format.md`, "WAL"); a merge turns it into an ordinary pointer.
 //!
-//! A large value is written to a record file before its record of the write-ahead log, as a frame
-//! of kind put. Its sequence number is not known then, so the frame says [`UNNUMBERED`]; the number
-//! stands where the frame is pointed to. What goes through log, memtable and flush in the place of
-//! the value is an [`External`], of kind external. A merge turns it into an ordinary pointer.
-//!
-//! ```text
-//!  0  file number     8  of the record file
-//!  8  file uid        8
-//! 16  file length     8
-//! 24  file checksum   4  of the whole file, as the manifest holds it
-//! 28  frame length    4
-//! 32  frame offset    8
-//! ```
-//!
-//! The file's length and checksum are what a reader of the log cannot learn from the file itself.
+//! Invariants: the file is written before its record of the write-ahead log. The frame does not
+//! know its sequence number then, so it says [`UNNUMBERED`]; the number stands where the frame is
+//! pointed to. An [`External`] has the file's length and checksum, which a reader of the log cannot
+//! learn from the file itself.
 //!
 //! [`UNNUMBERED`]: super::meta::UNNUMBERED
 

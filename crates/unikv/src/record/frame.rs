@@ -1,24 +1,11 @@
 //! The frame of a record. See `docs/format.md`, "Record frame".
 //!
-//! ```text
-//!  0  header checksum   4  of bytes 4..32, bound to (uid, frame offset)
-//!  4  seq and kind      8
-//! 12  key length        4  keyspace id and user key
-//! 16  stored length     4  of the value as it stands here
-//! 20  raw length        4  of the value as it was written
-//! 24  flags             1  bit 0: expiry, bit 1: an older version of the key stands right after
-//! 25  codec             1  how the value is stored: see `crate::codec::Codec`
-//! 26  host type         1
-//! 27  chunk size        1  of a value in chunks: its power of two; else zero
-//! 28  reserved          4  zero
-//! 32  [expiry 8]  key  value
-//!     payload checksum  4  of expiry, key and value, bound to (uid, frame offset)
-//! ```
+//! Invariants: both checksums are bound to the file's uid and the frame's offset. A frame is in its
+//! *stored* form, as in the file, or *expanded*: the same bytes with the raw value in the place of
+//! a compressed one. The checksum was compared before that and is not made again. What readers get
+//! and what the cache keeps is expanded; its header still says how long the stored form is.
 //!
-//! A frame is in its *stored* form, as in the file, or *expanded*: the same bytes with the raw
-//! value in the place of a compressed one. The checksum was compared before that and is not made
-//! again. The two differ only where there is a codec. What readers get and what the cache keeps is
-//! expanded; its header still says how long the stored form is.
+//! No locks.
 
 mod verified;
 

@@ -1,19 +1,15 @@
-//! Record files: whole records in frames, and possibly a key section after them.
-//!
-//! A flush writes one sorted by key, which serves as an UnsortedStore table and later as a value
-//! log; GC writes more. See `docs/format.md`, "Record file".
+//! Record files: whole records in frames, and possibly a key section after them. A flush writes one
+//! sorted by key, which is an UnsortedStore table and later a value log; GC writes more. See
+//! `docs/format.md`, "Record file".
 //!
 //! Invariants:
 //! - A file is written once, finished, listed, and never changed.
-//! - Every frame that is handed out was verified: header, payload, and both bound to the file's uid
-//!   and the frame's offset. A pointer's length equals its frame's. Of a large value in chunks,
-//!   each chunk is verified by itself (`chunks`).
+//! - Every frame that is handed out or cached was verified: header, payload, and both bound to the
+//!   file's uid and the frame's offset. A pointer's length equals its frame's. Of a large value in
+//!   chunks, each chunk is verified by itself (`chunks`).
 //! - Nothing at or after `records_end` is taken for a frame.
 //!
-//! - What the cache keeps of a record file are frames that were verified so.
-//!
-//! There are no locks but the cache's: a [`RecordFile`] is immutable, a writer and a stream have
-//! one owner.
+//! No locks but the cache's: a [`RecordFile`] is immutable, a writer and a stream have one owner.
 
 mod chunks;
 mod direct_reads;

@@ -1,22 +1,13 @@
-//! The manifest: the log of version edits, and `CURRENT`, which names it. See `docs/format.md`,
-//! "Manifest" and "CURRENT".
+//! The manifest: the log of version edits, and `CURRENT`, which names it (`docs/format.md`).
 //!
-//! # Invariants
-//! - *The commit point.* [`Manifest::append`] returns when the edit is durable. Before it nothing
-//!   of the edit happened, after it everything did.
-//! - After the first failure of an append or of its sync the fate of that edit is unknown, and
-//!   nothing is appended after it: the manifest is poisoned until the database is opened again.
-//!   Neither the inputs nor the outputs of that edit may be removed before a new manifest is
-//!   durable under `CURRENT`.
-//! - `CURRENT` is replaced by rename, after the manifest it names, its first edit and its name are
-//!   durable. The old manifest stays until the sweep.
-//! - A recovered manifest is never appended to: opening the database creates a new one that
-//!   begins with a snapshot. So bytes after a cut are never read again.
-//! - After a killed process the last edit read may still be in the page cache only. Whoever
-//!   recovers removes nothing on its word before the new manifest is durable under `CURRENT`.
-//! - Edits are counted across manifests (`edits_before` in the snapshot). A segment of the
-//!   write-ahead log says how many were durable when it began, so a manifest that lost some is
-//!   noticed ([`RecoveredManifest::check_edits`]).
+//! Invariants:
+//! - *The commit point.* [`Manifest::append`] returns when the edit is durable. After a failure its
+//!   fate is unknown: nothing is appended any more, and neither inputs nor outputs of the edit may
+//!   be removed before a new manifest is durable under `CURRENT`.
+//! - `CURRENT` is replaced by rename, after the manifest, its first edit and its name are durable.
+//! - A recovered manifest is never appended to. Its last edit may be in the page cache only: it
+//!   lets nothing be removed before a new manifest is durable under `CURRENT`.
+//! - Edits are counted across manifests, to find lost ones ([`RecoveredManifest::check_edits`]).
 //!
 //! One owner, no locks.
 

@@ -1,17 +1,15 @@
-//! The data files of one database: opened on first touch, at most this many at a time, unlinked
-//! when the last holder of an obsolete one has released.
+//! The data files of one database: opened on first touch, a bounded number at a time, unlinked when
+//! the last holder of an obsolete one has released it.
 //!
 //! Invariants:
-//! - A [`DataFile`] is immutable and listed in the manifest (or was); so its handle may be closed
-//!   and opened again at any time.
+//! - A [`DataFile`] is immutable, so its handle may be closed and opened again at any time.
 //! - `open_files` holds exactly the files whose handle is open, one entry each.
-//! - A read that finds the handle takes no lock: one load of `handle`. Closing only drops a
-//!   reference, so a read that has the handle goes on.
+//! - A read that finds the handle takes no lock. Closing drops a reference: such a read goes on.
 //!
-//! Locks: `open_files` is held while a handle is installed or evicted, never during a system call
-//! other than the close of an evicted file; `obsolete` for a push or a take, alone or under
-//! `removing`, which is held while obsolete files are unlinked; `directory_failed` over the sync of
-//! the directory. Else none is taken under another. The `work` event is notified under none.
+//! Locks: `open_files`, over no system call but the close of an evicted file; `obsolete` for a push
+//! or a take, alone or under `removing`, which is held while obsolete files are unlinked;
+//! `directory_failed` over the sync of the directory. Else none is taken under another. The `work`
+//! event is notified under none.
 
 mod data_file;
 mod dense_reads;

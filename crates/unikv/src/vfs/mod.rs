@@ -1,18 +1,13 @@
 //! The seam to the outside: files ([`Vfs`]) and threads, waits, time and randomness ([`Runtime`]).
-//!
-//! An [`Env`] is a file system and a runtime; [`Db::open`](crate::Db::open) uses the real ones, and
-//! [`Db::open_in`](crate::Db::open_in) any. For tests and for hosts with a file layer of their own;
-//! most programs need nothing from here.
-//!
-//! Nothing in the engine goes around it, so a whole engine with its background jobs can run in one
-//! thread from one seed ([`sim`]) and a file system can be cut at any call. [`os`] is the real one;
-//! [`MemoryVfs`] keeps files in the memory of the process.
+//! An [`Env`] is both; [`Db::open`](crate::Db::open) uses the real one,
+//! [`Db::open_in`](crate::Db::open_in) any, for tests ([`sim`]) and hosts with a file layer of
+//! their own; most programs need nothing from here. The engine never bypasses this seam, so all of
+//! it can run in one thread from one seed.
 //!
 //! Rules every implementation keeps:
-//! - A file's *bytes* are durable after [`SyncFile::sync`] returned; its *name* is durable after
-//!   [`Vfs::sync_dir`] of its directory returned. Neither implies the other.
-//! - [`Vfs::create_dir_all`] alone makes the names that it creates durable itself, because only it
-//!   knows which parents were missing.
+//! - *Bytes* of a file are durable after [`SyncFile::sync`] returned, its *name* after
+//!   [`Vfs::sync_dir`] of its directory. Neither implies the other. [`Vfs::create_dir_all`] alone
+//!   makes its names durable: only it knows which parents were missing.
 //! - [`Vfs::rename`] is atomic: a power cut shows the old name or the new one, never neither.
 //! - After a failed `sync` the state of the unsynced bytes is unknown; callers never retry it.
 

@@ -1,17 +1,13 @@
 //! The fewest reads of the device that a run can do with, and so the most operations a second.
 //!
-//! `sequence` takes down what the client of a run touches. Two bounds follow, both kinder to
-//! engines than anything can be: memory holds whole records and nothing else, a write or a scan
-//! brings its records for nothing, and a kill loses nothing. Records are taken to be as large there
-//! as they are.
-//!
-//! - `oracle` knows the sequence to its end, and keeps in memory what saves most reads. Who is
-//!   beaten by it may have lacked nothing but foresight: it picks what will be read while
-//!   everything passes by in the load. It takes for granted that a read of the device brings one
-//!   record, for which the client waits.
-//! - Who does not know the draws hits no more often than with the likeliest records in memory,
-//!   whatever brought them there. That is the mean over all seeds; one run departs from it by
-//!   chance.
+//! `sequence` records what the client of a run touches. Two bounds follow, kinder to engines than
+//! anything can be: memory holds whole records and nothing else, a write or a scan brings its
+//! records for nothing, and a kill loses nothing. Records are as large there as they are.
+//! - `oracle` knows the sequence to its end and keeps what saves most reads: an engine that it
+//!   beats may have lacked nothing but foresight. A read of the device brings one record, for which
+//!   the client waits.
+//! - An engine that does not know the draws hits no more often than with the likeliest records in
+//!   memory. That is the mean over all seeds; one run departs from it by chance.
 
 mod oracle;
 mod sequence;

@@ -4,7 +4,8 @@
 //! Keeping a record from one touch to the next saves a read if that next touch is a read, and
 //! nothing if it is free. So what can be saved is a set of spans of time, each worth one read, of
 //! which no more may overlap than there are places. To drop the one that ends last, whenever there
-//! is one too many, leaves the most spans that can be left.
+//! is one too many, leaves the most spans that can be left. It picks what will be read while
+//! everything passes by in the load.
 
 use super::sequence::Access;
 use std::collections::BTreeSet;

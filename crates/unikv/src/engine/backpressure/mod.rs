@@ -1,19 +1,12 @@
-//! Back-pressure: writers are slowed smoothly when the background falls behind.
+//! Back-pressure: writers are slowed smoothly when the background falls behind. See
+//! `docs/mechanisms.md`, "Back-pressure".
 //!
-//! Three fills are watched: sealed memtables, the UnsortedStore with its indexes, and the room for
-//! garbage beyond what collections and merges leave alone. Up to 70 % of a fill, 25 % of that room,
-//! writers run free. From there each byte costs time, growing with the square of what is used of
-//! the rest, so that the background catches up before anything is full. With the last memtable open
-//! a byte costs at least what its flush took of late; and with the UnsortedStore full, several
-//! times what merges took. Only who comes when that is full, too, waits.
-//!
-//! The time is gathered as a debt and settled in pauses of at least half a millisecond, because much
-//! shorter ones cannot be kept, and longer ones are felt. The rate is one for all writers: a pause
-//! begins where that of another ends. What a large batch owes beyond one pause is settled by the next
-//! writes. A write that may not wait is refused where it would pause; what others of them cost is
-//! settled by the time in which none is let in. What a write may supersede beyond its own bytes, a
-//! delete above all, costs as much as space does, because it lies on the disk until the background has
-//! caught up.
+//! Invariants:
+//! - The cost of a byte grows without a jump, with the square of what is used beyond the fill at
+//!   which slowing begins. A writer waits only when something is full.
+//! - The rate is one for all writers: a pause begins where that of another ends. A write that may
+//!   not wait is refused where it would pause.
+//! - What a write may supersede beyond its own bytes, a delete above all, costs what space costs.
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
 
@@ -308,8 +301,8 @@ impl Backpressure {
         self.state.ns_per_kib() == 0
     }
 
-    /// Whether a write of `bytes` would pause at present. If so, time settles what earlier writes owe:
-    /// there may be no other writer to do it.
+    /// Whether a write of `bytes` would pause at present. If so, time settles what earlier writes
+    /// owe: there may be no other writer to do it.
     pub(crate) fn would_delay(&self, bytes: u64) -> bool {
         let cost = bytes.saturating_mul(self.state.ns_per_kib()) >> 10;
         if cost == 0 {

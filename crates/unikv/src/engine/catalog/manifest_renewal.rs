@@ -1,33 +1,15 @@
 //! Replacing the manifest: when it has grown long, and when a full disk has broken it.
+//! `docs/crashes.md`, "A manifest that a full disk has broken", argues that nothing is lost or
+//! comes back.
 //!
-//! # After an append that found the disk full
-//! The manifest `M` describes the version `V` in memory, and after it perhaps, in part or whole,
-//! the edit `E` whose append or sync failed. Whether a crash would bring back `V` or `V + E` is
-//! unknown. `E` counts as not applied, and a new manifest with a snapshot of `V` is made durable
-//! under `CURRENT`, as reopening would. This loses nothing and brings back nothing old:
-//!
-//! - *Until `CURRENT` durably names the new manifest* both outcomes stay whole. No input of `E` is
-//!   removed, for only a successful commit releases files or log segments; no output is, because
-//!   they are kept in `Catalog::quarantined` until then. Nothing is appended after `E`: the
-//!   manifest is poisoned, and every commit first comes here. What is acknowledged meanwhile is in
-//!   log segments at or above the low-water mark of `V` as well as of `V + E`, since `E` names a
-//!   segment that exists or, when the log begins again, one above all that is in tables.
-//! - *Afterwards* `M` is never read again. `V` is what readers and jobs have gone on with, so no
-//!   reader ever saw `E`. Its outputs are orphan files and removed; their numbers are never given
-//!   again. Its job runs again from `V`, with new outputs.
-//! - *Commits that find no manifest to append to* fail before they have tried: no manifest holds
-//!   their edits, and their outputs are removed at once.
-//! - *A renewal that fails* may leave a manifest that `CURRENT` names already: it holds `V` and
-//!   nothing else, so either outcome is right as long as nothing is appended to either of the two.
-//!   Therefore the old one stays poisoned, each attempt makes a file of its own, and the files of
-//!   failed attempts are removed only when a later one is durable under `CURRENT`.
-//! - The count of edits, by which log segments recognise a manifest that has lost some, grows with
-//!   successful commits only: a segment never claims more than the older of the possible manifests
-//!   holds.
-//!
-//! No failed sync is tried again: the new manifest is a new file, all of whose bytes are written
-//! and synced again. Only a full disk is mended so. Any other failure, and any failed sync of the
-//! directory (by which the names of other files may be lost, too), is fatal until reopen.
+//! Invariants:
+//! - Nothing is appended after an edit whose append or sync failed: that manifest stays poisoned.
+//! - Inputs of that edit, its outputs and the files of failed renewals stay until a new manifest is
+//!   durable under `CURRENT`. Then the outputs are orphan files; their numbers are never given
+//!   again.
+//! - Edits are counted when they succeed: a segment claims no more than the older manifest holds.
+//! - Each attempt makes a file of its own, and no failed sync is tried again. Only a full disk is
+//!   mended so. A failed sync of the directory, which may lose other names, is fatal until reopen.
 
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;

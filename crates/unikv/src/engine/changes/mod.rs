@@ -1,12 +1,11 @@
-//! The change feed: what was written, in its order, from the log as long as the change window keeps
-//! it (`docs/changes.md`).
+//! The change feed: what was written, in order, from the log while the change window keeps it
+//! (`docs/changes.md`).
 //!
 //! Invariants:
-//! - What a follower sees is visible, and unless it asks for more, durable: a power cut takes
-//!   nothing of it. A write whose append or sync failed is never seen before an opening has
-//!   recovered it.
-//! - A follower that has seen everything up to a number sees what comes after it without a gap, or
-//!   [`ErrorKind::HistoryGone`](crate::ErrorKind::HistoryGone).
+//! - A follower sees what is visible and, unless it asks for more, durable: a power cut takes
+//!   nothing of it. A write whose append or sync failed is seen only once an opening has recovered
+//!   it.
+//! - What it sees has no gap; else it gets [`HistoryGone`](crate::ErrorKind::HistoryGone).
 //! - A token of an incarnation before this one holds up to the last number that the two, and all
 //!   between them, have in common.
 //!

@@ -1,26 +1,15 @@
-//! Checkpoints: the state of the database at one sequence number, as files.
-//!
-//! A checkpoint is what the directory would be if the process died at one moment at which no write
-//! is under way, without what nothing lists: the data files of a view, the files of large values
-//! that its memtables name, the log up to the last write, and a manifest with one edit. So opening
-//! one is recovery after a kill and nothing else. The memtables are not flushed: to copy the log of
-//! a memtable takes a tenth of the time, makes nobody wait for the background, and works while jobs
-//! fail.
+//! Checkpoints: the state at one sequence number, as files. A checkpoint is what a kill would leave
+//! when no write is under way, so opening it is recovery. `docs/backup.md` lists its contents.
 //!
 //! Invariants:
 //! - View, numbers and the ends of the log are taken together, under the commit lock, in
 //!   microseconds. All else is done without a lock.
 //! - What is pinned stays: data files by their handles, segments of the log by
 //!   [`WalSync::hold`](crate::engine::write::wal_sync::WalSync::hold), until they are copied.
-//! - Data files never change, so they are linked. Segments are written over later: they are copied.
-//! - A checkpoint has the database's id and its files their uids: that is what their checksums are
-//!   bound to. From its first opening on it goes its own way. Files of both that have one number
-//!   then differ in their uids, and each refuses the other's.
-//! - A follower makes them of a state that it shows (`follow/copies.rs`): its files may have lost
-//!   their names, and segments of the log may be written over at any moment. So what it cannot link
-//!   it copies from the open file, and the log it writes itself, from its memtables.
+//! - Data files never change, so they are linked. Segments are written over: they are copied.
+//! - The checkpoint keeps the database's id and its files' uids: checksums are bound to them.
 //!
-//! While anything is pinned is a use of the database, which closing waits for.
+//! A pinned state is a use of the database, which closing waits for.
 
 pub(crate) mod copy;
 mod log_of_memtables;

@@ -1,16 +1,15 @@
-//! The tables of a follower: the manifest read on, hash indexes that grow with it, and files that
-//! are held open.
+//! The tables of a follower: the manifest read on, hash indexes that grow, files that are held
+//! open.
 //!
-//! # Invariants
-//! - The version is what the edits up to [`Files::edits`] add up to. After an error everything is
-//!   read afresh.
-//! - An index has the keys of all tables that are known to be entered, and perhaps of more: of
-//!   tables that no state shows. Readers pass over slots that their version does not have, and a
-//!   slot with another table makes a new index.
+//! Invariants:
+//! - The version is that of the edits up to [`Files::edits`]. An error has all of it read afresh.
+//! - An index has the keys of all tables that are known to be entered, and perhaps of tables that
+//!   no state shows. Readers pass over slots that their version does not have, and a slot with
+//!   another table makes a new index.
 //! - A number stands for the same file as before, or the follower refuses to go on: see
 //!   [`history`](super::history).
-//! - No state is shown before all of its files are open, and none is closed before the last state
-//!   that has it is gone: the store closes no file by itself.
+//! - No state is shown before all of its files are open, and none of them is closed before the last
+//!   state that has it is gone: the store closes no file by itself.
 
 use super::history::{History, Lister};
 use super::shared::Shared;

@@ -1,36 +1,13 @@
-//! A follower: reads a database while another process writes it, or nobody does.
+//! A follower: reads a database while another process writes it, or nobody does. It shows a
+//! *state*, a view and a number that never change; a refresh puts the next in its place.
+//! `docs/mechanisms.md`, "Followers", has the steps of a refresh.
 //!
-//! It takes no lock that a writer meets, and writes nothing. What it shows is a *state*: a view and
-//! a number that never change. A refresh makes the next state and puts it in the place of the last;
-//! snapshots and iterators keep theirs.
-//!
-//! # Beside a writer
-//! The writer publishes two numbers ([`published`](super::published)): how many edits of the
-//! manifest are in force, and which write is visible. A refresh
-//! 1. loads the first, and applies the edits up to it: the tables, and from where on the log is
-//!    needed. Another manifest begins with a snapshot of what was in force.
-//! 2. loads the second, and the first again: if that has moved, step 1 is done once more. So the
-//!    number depends on no edit that is not known, and the tables hold no write beyond it. That is
-//!    the order in which a reader of the writer's own takes its view and then its number.
-//! 3. reads the log from where it stood, up to the number and not beyond, into memtables of its
-//!    own, one for each segment. What has been flushed meanwhile falls away with its memtable.
-//! 4. opens all files of the state, those of large values that only its memtables name among them,
-//!    and holds them open, so that the writer may unlink them.
-//! 5. asks whether the writer still has its page. If so all that was read is of its opening.
-//!
-//! A step that fails because the files have moved on shows in the numbers, the page or `CURRENT`:
-//! then the refresh is tried again, else the error is true. Each try follows a change that the
-//! writer has made, and there is a bound.
-//!
-//! # Without a writer
-//! If nobody holds the page, or its holder has not opened the database yet, the state is what
-//! recovery would bring back, by the same code. It holds if afterwards page and `CURRENT` are those
-//! from before: an opening makes its page before it changes anything else.
-//!
-//! # What a state never shows
-//! A write that its writer had not published, so not a group whose sync failed (nothing beyond the
-//! number is read), nor an edit whose sync failed. After a crash, numbers may go back to what
-//! recovery replays: the next opening has a page of its own, with which everything is read afresh.
+//! Invariants:
+//! - It takes no lock that a writer meets, and writes nothing.
+//! - It applies the edits in force before it takes the visible number, and looks again whether an
+//!   edit has come. So no state has an edit that may not be durable, or a write not yet published.
+//! - An error is true if numbers, page and `CURRENT` say that no file has moved on; else the
+//!   refresh is tried again, up to a bound.
 //!
 //! Lock: `progress`, held over a refresh; taken by no reader.
 

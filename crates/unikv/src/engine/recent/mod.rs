@@ -1,15 +1,12 @@
-//! Recent writes: what a transaction that commits is compared with.
+//! Recent writes: what a transaction that commits is compared with, without a read of the disk
+//! under the commit lock. A transaction conflicts if something that it read has been written since
+//! its moment, or if what was written then is not kept any more or was an ingest.
 //!
-//! A transaction conflicts if something that it read has been written since its moment. All those
-//! writes are in memtables: in those of the view, and in flushed ones that are kept here as long as
-//! a transaction is open that began before their last write. So nothing is read from disk while
-//! the commit lock is held. Where the kept ones take too much, the oldest are given up, and
-//! transactions that began before their end conflict; so do those that began before an ingest,
-//! which is in no memtable.
-//!
-//! Invariants: a transaction is entered here before its moment is registered, under the lock under
-//! which flushed memtables come here; so none is missed that holds a later write. The view without
-//! a memtable is published after it has come here, and a comparison takes the view first.
+//! Invariants: all those writes are in memtables, of the view or, flushed, kept here as long as a
+//! transaction is open that began before their last write. A transaction is entered before its
+//! moment is registered, under the lock under which flushed memtables come here: none is missed
+//! that holds a later write. The view without a memtable is published after it has come here, and a
+//! comparison takes the view first.
 //!
 //! Lock: `state`, a leaf, held for a look or a change.
 
@@ -31,7 +28,8 @@ use crate::vfs::Process;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The kept memtables take as much as this many full ones, at most.
+/// The kept memtables take as much as this many full ones, at most. Beyond that the oldest are
+/// given up, and transactions that began before their end conflict.
 const MOST_KEPT: u64 = 2;
 
 /// The component that keeps recent writes for transactions.

@@ -1,30 +1,15 @@
 //! A full disk: puts fail cleanly, reads and deletes go on, writing resumes by itself.
+//! `docs/crashes.md`, "A full disk", has the mechanism.
 //!
-//! Two things stand between a shrinking disk and a torn write. The *reserve* is free space that
-//! puts leave alone: when less is free, the state *full* begins before anything has failed. The
-//! *ballast* is a file of real blocks, at most a sixteenth of the data
-//! ([`SpaceLimits::ballast_for`](super::full::SpaceLimits::ballast_for)): a small database has
-//! none, and no use for one, as deletes make little room there. It is removed when the state
-//! begins, whatever has taken the reserve: what it gives back serves the flush of what is in
-//! memory, a renewal of the manifest, deletes, and merges and collections small enough to fit. The
-//! state also begins when a write of the background or of the log is refused for want of space.
-//!
-//! While the disk is full:
-//! - a batch with a put is refused before anything of it is written (`write::admission`); a batch
-//!   of deletes is taken as long as what is then in memory could still be flushed;
-//! - deletes are sealed and flushed once they pause, every generation is then merged, so that what
-//!   they made garbage is known, and the value logs that need least space to reclaim are collected
-//!   first ([`crate::jobs::compact::tight_gc`]);
-//! - log segments are not kept to be written over, and values are not clustered.
-//!
-//! The flush worker looks after all this between its jobs (`background::full_disk`), each
-//! second while the disk is full. When [`DiskFull::resume_bytes`] are free, the log and the
-//! manifest are as they should be and the ballast has been made again, the state ends. No call is
-//! needed.
+//! Invariants: the state begins when less is free than the reserve that puts leave alone, before
+//! anything has failed, or when a write is refused for want of space. Puts are refused before
+//! anything of them is written; deletes are taken while what is in memory could still be flushed.
+//! The state ends when `DiskFull::resume_bytes` are free, log and manifest are as they should be
+//! and the ballast is back. No call is needed.
 //!
 //! Locks: `cause` is a leaf, but for the removal of the ballast under it. Nothing here waits for
-//! the commit lock: the flush worker only tries it, because a leader may hold it while it waits for
-//! a flush.
+//! the commit lock: the flush worker only tries it, as a leader may hold it during its wait for a
+//! flush.
 
 #[cfg(test)]
 use crate::engine::space::full::SpaceLimits;

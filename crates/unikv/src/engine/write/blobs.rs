@@ -1,23 +1,15 @@
-//! Large values: out of the way of log and memtable.
-//!
-//! A value of a quarter of a memtable or more is written to a record file before its batch is
-//! committed, by the thread that writes it, while other writers go on. What is committed is a batch
-//! with an [`External`] in the place of each such value: its WAL record, its memtable entry and its
-//! table's record are small. So a value of 1 GiB takes no memory but its caller's.
+//! Large values: their writers put them into record files before the commit, so log, memtable and
+//! table hold an [`External`] only. A value of 1 GiB takes no memory but its caller's.
 //!
 //! Invariants:
-//! - The file and its name are durable before the WAL record is written, whatever durability is
-//!   asked for: no record of the log ever names a file that a power cut could take.
-//! - The file is with the memtable ([`LargeFiles`]) before the record is in the log: from then on
-//!   only the flush of that memtable decides about it, since a failed write may have left its
-//!   record in the log. The flush lists the file if a version that it keeps names it, and else
-//!   removes it, when its edit has put the record below the log's low-water mark.
-//! - Before that the file is in `WritePath::staged_large`, and the writer removes it if the write
-//!   fails.
-//! - What neither a flush listed nor a record of the log names is swept at the next opening.
-//!
-//! A batch that is large in all gives up smaller values, too; what is left of it must be a small
-//! part of the memory budget, or the batch is refused.
+//! - File and name are durable before the WAL record is written, in every durability mode: no power
+//!   cut can take a file that the log names.
+//! - The file is with the memtable ([`LargeFiles`]) before the record is in the log. From then on
+//!   only that memtable's flush decides about it, as a failed write may have left its record there:
+//!   it lists the file if a kept version names it, else removes it once its edit has put the record
+//!   below the log's low-water mark.
+//! - Before that it is in `WritePath::staged_large`; the writer removes it if the write fails.
+//! - What neither a flush lists nor the log names is swept at the next opening.
 
 use crate::base::bounds::with_engine_key;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};

@@ -1,19 +1,8 @@
 //! The WAL segments that are still needed, and making them durable in order.
 //!
-//! Invariant: a segment is never synced before all earlier ones, so what is durable of the write
-//! order is always a prefix of it. A segment's name is made durable before its bytes count.
-//!
-//! *The spare* is a segment below the durable low-water mark that the next one is written over: its
-//! blocks and pages are there already, so a write need not allocate them, a sync changes no length,
-//! and what is written over before the system has written it back never reaches the device. Only a
-//! segment that this process has written, all of whose syncs have succeeded, becomes the spare. One
-//! is enough: it is taken when a memtable is sealed, and the next one is there when that has been
-//! flushed. More would only hold memory of the page cache.
-//!
-//! *The change window* ([`super::change_window`]) has the segments before those that are needed.
-//!
-//! *Held segments.* While somebody copies the log ([`WalSync::hold`]), no segment is removed or
-//! written over, be it needed or not; what was retired meanwhile is removed afterwards.
+//! Invariants: a segment is never synced before all earlier ones, so what is durable is a prefix of
+//! the write order. A segment's name is made durable before its bytes count. While the log is
+//! copied ([`WalSync::hold`]) no segment is removed or written over.
 //!
 //! Locks: `syncing` is held over the syncs themselves; `segments` for a look or a change, under it
 //! or alone, so that a memtable can be sealed while the log is being synced. Both are taken under
@@ -60,7 +49,12 @@ pub(crate) struct Segment {
     remains: u64,
 }
 
-/// A segment that nobody needs any more, to be written over.
+/// A segment that nobody needs any more, below the durable low-water mark, to be written over: its
+/// blocks and pages are there already, so a write need not allocate them, a sync changes no length,
+/// and what is written over before the system has written it back never reaches the device. Only a
+/// segment that this process has written, all of whose syncs have succeeded, becomes the spare. One
+/// is enough: it is taken when a memtable is sealed, and the next one is there when that has been
+/// flushed. More would only hold memory of the page cache.
 #[derive(Debug)]
 struct Spare {
     path: PathBuf,

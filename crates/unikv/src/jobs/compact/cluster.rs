@@ -1,22 +1,14 @@
 //! Choosing what is clustered: files between which the neighbours of a key table are spread.
+//! `docs/mechanisms.md`, "Clustering", argues for the choice; it follows from the version alone.
 //!
-//! A flush writes the values of all keys that came meanwhile, so a range that many flushes have
-//! touched has its values in as many files, and a scan of neighbours visits about as many places as
-//! its range has files, up to one for each record. So where a key table has its values in more than
-//! [`MOST_FILES`], those that lie as flushes wrote them are moved together: that copies each value
-//! once. What a slice, a collection or an ingest has written is a *run*. Where runs are too many,
-//! the smallest of them by their share become one, and with them whatever is no larger than half of
-//! what moves: a value is copied again only when its run grows by half at least, as in a
-//! size-tiered LSM-tree. Few sorted groups of values, sorted further only where scans want it, are
-//! the idea of DiffKV (USENIX ATC 2021).
+//! Invariants:
+//! - What lies as flushes wrote it is copied once. What a slice, a collection or an ingest has
+//!   written, a *run*, is copied again only when it grows by half at least.
+//! - As much is chosen at a time as there may be garbage: until the last of a file's values has
+//!   moved it is on the disk twice. The oldest come first and what has moved counts as garbage, so
+//!   the next slice chooses the same files again.
 //!
-//! Files are moved like victims of garbage collection ([`super::merge`]): when the last of its
-//! values has moved, a file is dropped. Until then what was copied lies on the disk twice. So as
-//! much is chosen at a time as there may be garbage; and because the oldest come first and what has
-//! moved counts as garbage, the next slice chooses the same files again. Where the oldest that fit
-//! have no key table in common, as with runs of many partitions, nothing would move: then as many
-//! of one key table are chosen as fit, and of the next. Either choice follows from the version
-//! alone.
+//! No locks; nothing is read or written here.
 
 use super::gc::named_by_tables;
 use crate::base::keys::FileNumber;

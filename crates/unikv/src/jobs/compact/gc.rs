@@ -1,19 +1,15 @@
-//! Choosing what garbage collection reclaims (paper §III-C "Garbage collection", HashKV §3.3).
+//! Choosing what garbage collection reclaims (paper §III-C "Garbage collection", HashKV §3.3): the
+//! value logs with most dead bytes per byte to copy. [`super::merge`] is the pass.
 //!
-//! Nobody decrements: the live bytes of a value log are the sum of what key tables say they point
-//! to in it (see [`crate::version::Version::live`]). What is left of the file is dead. The victims
-//! are the value logs with most dead bytes per byte to copy, several at a time, so that one pass
-//! over the key tables is worth its cost. The pass itself is a merge that moves the victims' live records (see
-//! [`super::merge`]): it rides on the merge of a generation when one is due, and runs alone when
-//! space presses. It changes pointers, never sequence numbers.
+//! Invariants:
+//! - The live bytes of a value log are what key tables say they point to
+//!   ([`crate::version::Version::live`]); nobody decrements. A pass changes pointers, never
+//!   sequence numbers.
+//! - No victims are: tables of an UnsortedStore, whose merge decides what is live; files of large
+//!   values that such a table names, as the pass would not find its pointers; and what an earlier
+//!   pass could not read ([`super::left_alone`]).
 //!
-//! Versions that were kept for a snapshot which has gone are garbage that no value log shows: every
-//! pass drops them in the key tables where they are worth it, and if need be one runs for nothing
-//! else.
-//!
-//! Tables of an UnsortedStore are no victims: their merge decides what is live in them. Nor are
-//! files of large values that such a table names: the pass would not find its pointers. Nor is what
-//! an earlier pass could not read ([`super::left_alone`]).
+//! No locks.
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::jobs::compact::left_alone::LeftAlone;

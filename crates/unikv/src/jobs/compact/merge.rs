@@ -1,29 +1,15 @@
-//! Merge: frozen generations of the UnsortedStore join the SortedStore (paper §III-C).
+//! Merge: frozen generations of the UnsortedStore join the SortedStore (paper §III-C). One k-way
+//! pass over the generations' key sections and the key tables that they overlap; garbage collection
+//! ([`super::gc`]) and clustering ([`super::cluster`]) are the same pass with *victims*, whose
+//! values move. See `docs/mechanisms.md`, "Merge".
 //!
-//! A k-way merge of the generations' key sections with the key tables that they overlap. Key
-//! tables without a key of the generations in their range are kept by name only, so a sequential
-//! load rewrites nothing. Pointers are carried over; values move only when they are small enough
-//! to be kept beside the key.
+//! Invariants: the generations are the oldest of their partition, and everything older is in the
+//! SortedStore. So the versions from both are all there is of a key: a tombstone with nothing kept
+//! below it is dropped. Flushes go to newer generations, so the inputs do not change, and the edit
+//! drops them whole. Range tombstones become tombstones of single keys where a snapshot keeps a
+//! version: the SortedStore has none of ranges.
 //!
-//! The generations are the oldest of their partition and everything older lies in the SortedStore,
-//! so a key's versions from both are all there is: a tombstone with nothing kept below it is
-//! dropped. Because flushes go to a newer generation, these cannot change under the merge, and the
-//! edit drops them whole.
-//!
-//! Garbage collection is the same pass with *victims*: value logs whose live records move to a new
-//! file ([`super::gc`] chooses them). It may run without a generation; then key tables that point
-//! to no victim are kept by name, unless they keep versions that no snapshot needs any more.
-//!
-//! So is clustering, whose victims are files between which neighbours are spread
-//! ([`super::cluster`] chooses them). It comes in slices: at the end of one, or when others wait
-//! for the partition, the values that are left stay where they are, and what was moved is kept.
-//!
-//! Range tombstones of the generations delete what is older. Of a key that has a version left for a
-//! snapshot they become a tombstone of that key, so the SortedStore has none of ranges; and a key
-//! table of which they delete all goes unread.
-//!
-//! A large value of the UnsortedStore is a record that says where the value stands; the key table
-//! gets the pointer to that place, and the value does not move.
+//! No locks; the caller has the partition's lease.
 
 use super::merge_output::MergeOutput;
 use super::retention::{Fate, Readers, Retention};

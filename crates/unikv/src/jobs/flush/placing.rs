@@ -1,16 +1,14 @@
 //! Placing: a flushed table becomes part of every partition that owns some of its keys.
 //!
-//! A partition gives the table a slot of its newest generation and enters its own keys into that
-//! generation's hash index. Entries go in before the version that lists the slot is published;
-//! readers ignore slots above the high water of their version. Slots are reserved before anything
-//! is entered, so those of a flush that fails stay burned.
-//!
-//! An index begins small and grows with its generation: when a table does not fit, a larger index
-//! is built from the generation's key sections and published with the table, while readers of older
-//! views keep the old one. An index that may not grow freezes its generation, and another begins.
-//!
-//! Only one flush runs at a time, so nobody else enters keys. Partitions may be split and
-//! generations frozen meanwhile; then [`place`] is asked again and goes over those only.
+//! Invariants:
+//! - A table has a slot of the partition's newest generation, whose hash index gets the keys before
+//!   the version that lists the slot is published. Readers ignore slots above their version's high
+//!   water. Slots are reserved before anything is entered: those of a failed flush stay burned.
+//! - An index grows by a larger one, built from the generation's key sections and published with
+//!   the table; readers of older views keep the old one. One that may not grow freezes its
+//!   generation.
+//! - Only one flush runs at a time, so nobody else enters keys. Partitions may be split and
+//!   generations frozen meanwhile; then [`place`] is asked again and goes over those only.
 
 use super::index_build::build_index;
 use crate::base::keys::{GenerationId, PartitionId, Slot};

@@ -1,34 +1,13 @@
-//! Join: two neighbours that have become small are one partition again, the mirror image of the
-//! split (the paper has none). Deletes leave partitions that hold next to nothing, each with
-//! an open generation and an index of its own; so does another `partition_bytes`.
+//! Join: two small neighbours become one partition by one edit that moves no byte, the mirror image
+//! of the split (the paper has none). See `docs/mechanisms.md`, "Join".
 //!
-//! A join moves no byte either: one edit drops both sides and adds one partition with a new id,
-//! which lists the key tables of both. They lie in one side whole, so they are in order and
-//! disjoint.
-//!
-//! # Neither side has an UnsortedStore when it is joined
-//!
-//! A table is shared by the partitions that own its keys, and each reads its own range of it. What
-//! one of them has merged is in its SortedStore, and may have been overwritten or deleted there
-//! since; the other may list the same table still. A partition of both ranges that listed it would
-//! find the merged part again: old values before newer ones, and deleted keys. So both sides
-//! are merged first, and the edit is made only of a version in which neither has a generation
-//! ([`edit`] refuses otherwise). Then all that there is of the keys stands in key tables; nothing
-//! is left to be clipped, indexed or put in order, and no scan run, snapshot or half-merged table
-//! needs a rule of its own.
-//!
-//! The leases of both sides keep their SortedStores as they are. Flushes and ingests go on
-//! meanwhile and may begin generations, which is seen under the catalog's lock under which the edit
-//! is committed. One that was placed for a side and commits after the join is placed again: ids are
-//! never used twice, and the new partition has no open generation.
-//!
-//! # When
-//!
-//! Sides are measured as for a split ([`PartitionLimits`]). After a split they exceed one of the
-//! limits together; they are joined below a quarter of each. So what a split has made is joined
-//! only after three quarters of it are gone, and what was joined is split only after it has grown
-//! to four times its size. A side that holds nothing adds nothing: it goes to a neighbour of any
-//! size, but only if nothing needs to be merged for it.
+//! Invariants:
+//! - Neither side has an UnsortedStore when the edit is made ([`edit`] refuses otherwise). Both may
+//!   list one table, of which one side has merged its part and overwritten it since: a partition of
+//!   both ranges would find the merged part again.
+//! - The caller holds the leases of both sides, and commits under the catalog's lock under which it
+//!   has seen that no generation has begun meanwhile. The new partition has a new id, so a flush
+//!   that was placed for a side is placed again.
 
 use crate::base::keys::PartitionId;
 use crate::base::seeded::{seeded, slip};
@@ -40,6 +19,11 @@ use crate::version::edit::{PartitionMeta, VersionEdit};
 const JOINED_PART: u64 = 4;
 
 /// Whether two neighbours are to be joined.
+///
+/// After a split the sides exceed one of the limits together; they are joined below a quarter of
+/// each. So what a split has made is joined only after three quarters of it are gone, and what was
+/// joined is split only after it has grown to four times its size. A side that holds nothing adds
+/// nothing: it goes to a neighbour of any size, but only if nothing needs to be merged for it.
 pub(crate) fn is_due(left: &Partition, right: &Partition, limits: PartitionLimits) -> bool {
     let key_table_bytes = left
         .key_table_bytes()

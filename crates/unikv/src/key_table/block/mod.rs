@@ -1,18 +1,13 @@
 //! Blocks: some 4 KiB of entries in order, each key without the prefix it shares with the key
-//! before it; every 8th entry, unless that prefix is long, is a *restart* that carries its whole
-//! key.
+//! before it; restarts have whole keys. See `docs/format.md`, "Key section".
 //!
-//! ```text
-//! entry*  restart offset u32 *  restart count u32  checksum u32
-//! ```
+//! Invariants: `shared` is always the *longest* common prefix (0 at a restart); [`Block::seek`]
+//! relies on it to compare most entries by that number alone, without building their keys. On disk
+//! a block may be [compressed](compressed); in memory it never is, and has the *heads* of its
+//! restarts beside its bytes: a search among them touches a cache line or two instead of one for
+//! each restart that it tries.
 //!
-//! On disk a block may be [compressed](compressed); in memory it never is.
-//!
-//! `shared` is always the *longest* common prefix (0 at a restart); [`Block::seek`] relies on it to
-//! compare most entries by that number alone, without building their keys.
-//!
-//! In memory a block carries the *heads* of its restarts beside its bytes: a search among them
-//! touches a cache line or two instead of one for each restart that it tries.
+//! No locks.
 
 pub(crate) mod compressed;
 pub(crate) mod entry;

@@ -1,17 +1,12 @@
-//! A key section put together again in memory, in the place of one that is damaged on disk.
+//! A key section put together again in memory, in the place of one that is damaged on disk. Its
+//! entries stand in the records, too; their owner gives them as [`SpareEntries`].
 //!
-//! What the section after records says stands in the records, too; so damage there costs nobody an
-//! answer as long as they are sound. The owner of the records gives them as [`SpareEntries`].
+//! Invariants: a rebuilt block stands in for a damaged one only if all blocks come out as they were
+//! written, each at its own place; where the cuts are lost, blocks have places after the end of the
+//! file, so that nothing cached of the one is taken for the other. What is built stays for as long
+//! as the file's handle, which a merge ends, and counts as its memory.
 //!
-//! Where the index is sound, the blocks are cut where it says. They then come out as they were
-//! written, each at its own place, and one stands in for a damaged one without anybody's noticing;
-//! if they do not come out so, none does. Where the index is not sound, nobody knows the cuts: the
-//! blocks are cut again and get places after the end of the file, which no block of the file has,
-//! so that nothing cached of the one is taken for the other.
-//!
-//! It is built when damage is first met and stays for as long as the file's handle, which a merge
-//! ends. It counts as memory of the handle. There are no locks: the second drops what it has
-//! built.
+//! No locks: of two that build it the second drops what it has built.
 
 use crate::base::keys::{FileUid, SeqNo, internal_cmp};
 use crate::error::{Error, Result};
@@ -65,7 +60,10 @@ pub(crate) struct OfFile<'a> {
 }
 
 impl Rebuilt {
-    /// Builds the section of `file` from `spare`, cut as `sound` fences say, if there are any.
+    /// Builds the section of `file` from `spare`, cut as `sound` fences say, if there are any. The
+    /// blocks then come out as they were written, each at its own place; if they do not, none
+    /// stands in for a damaged one. Without fences nobody knows the cuts: the blocks are cut again
+    /// and get places after the end of the file, which no block of the file has.
     pub(crate) fn build(
         spare: &SpareEntries,
         file: OfFile<'_>,

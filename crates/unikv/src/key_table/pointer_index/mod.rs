@@ -1,20 +1,15 @@
-//! The way from a hash to the record, past fences and blocks: the *pointer index* of a key table.
+//! The *pointer index* of a key table: the way from a hash to the record, past fences and blocks. A
+//! block takes 4 KiB of memory, or a read, to say where one record stands; the index says it of
+//! every key in some nine bytes a key. It is made once look-ups have asked for the table often
+//! enough, and is in memory alone.
 //!
-//! A block says where one record stands and takes 4 KiB of memory for that, or a read of its own.
-//! The index says it of every key of the table in some nine bytes a key. It is made from the
-//! table's entries when look-ups have asked for the table often enough, and is in memory alone.
+//! Invariants:
+//! - It has the newest version of each key whose record stands in a record file. The key is not in
+//!   it: a reader compares the record's. Where every key has one, a hash that is not in it belongs
+//!   to no key of the table.
+//! - Tables never change, so an index is as true as its table for as long as both live.
 //!
-//! It has the newest version of each key whose record stands in a record file. The key is not in
-//! it: a reader that follows a pointer compares the key with the record's. Where every key has one,
-//! a hash that is not in it belongs to no key of the table.
-//!
-//! Tables never change, so an index is as true as its table for as long as both live.
-//!
-//! A slot is, from its upper end: a part of the hash, the lowest bits of the sequence number, the
-//! number of the file among those that the table points to, how much longer the frame is than the
-//! shortest one (rounded up to a unit), and the offset in the file. How many bits each part has
-//! depends on the table. No record stands at the beginning of a file, so 0 is an empty slot. The
-//! upper bits of the hash choose a slot; a key that finds it taken goes to the next one.
+//! No locks.
 
 mod build;
 mod slot;
@@ -69,7 +64,11 @@ pub(crate) struct PointerIndex {
     _taken: Taken,
 }
 
-/// How the bits of a slot are divided.
+/// How the bits of a slot are divided, which depends on the table. From its upper end a slot is: a
+/// part of the hash, the lowest bits of the sequence number, the number of the file among those
+/// that the table points to, how much longer the frame is than the shortest one (rounded up to a
+/// unit), and the offset in the file. No record stands at the beginning of a file, so 0 is an empty
+/// slot. The upper bits of the hash choose a slot; a key that finds it taken goes to the next one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Layout {
     offset_bits: u32,

@@ -1,20 +1,13 @@
-//! Reading a log while its writer goes on writing it, for followers.
+//! Reading a log while its writer goes on writing it, for followers. Nothing is judged here: a
+//! record that is not whole is not there yet, and the caller knows how far the log must lead.
 //!
-//! Nothing is judged here: a record that is not whole is not there yet, and whether the log leads
-//! as far as it must, the caller knows by the numbers that the writer has published. What it has
-//! published stands in the log whole, on the chain that the newest readable segment ends, unless
-//! the manifest says meanwhile that it is in tables.
-//!
-//! # Invariants
-//! - Only writes up to the number that is asked for are fed, so that nothing is fed of a group
-//!   whose outcome is unknown, or that is not published.
-//! - Writes are fed in the order of the chain, each once. A segment is entered only by a link that
-//!   names the exact place at which the reader stands, or as the first of the chain.
+//! Invariants:
+//! - Only writes up to the number that is asked for are fed, each once, in the order of the chain.
+//! - A segment is entered only by a link that names the exact place at which the reader stands, or
+//!   as the first of the chain.
 //! - A segment that links to none is not entered before the edits that were durable when it began
-//!   have been applied: they say that the log before it is given up. One that is linked to what was
-//!   read before needs none of them; an edit may be durable and not in force yet.
-//! - A segment that is written over while it is read has another uid from then on: none of its
-//!   records verifies.
+//!   have been applied: they say that the log before it is given up.
+//! - A segment that is written over while it is read has another uid: its records do not verify.
 //!
 //! No locks; nothing is written.
 
@@ -67,7 +60,9 @@ impl LogTail {
         (&self.path, offset)
     }
 
-    /// Feeds what follows on what was fed, as far as it is there. After an error begin again.
+    /// Feeds what follows on what was fed, as far as it is there. After an error begin again. What
+    /// a writer has published stands in the log whole, on the chain that the newest readable
+    /// segment ends, unless the manifest says meanwhile that it is in tables.
     ///
     /// # Errors
     /// Those of the system. Corruption where the files contradict each other, or vanish: that is
@@ -109,6 +104,7 @@ impl LogTail {
             let Some((uid, start)) = link.segment.begins() else {
                 break;
             };
+            // A linked segment needs no edits: one may be durable and not in force yet.
             if start.prev.is_none() && start.manifest_edits > wanted.edits {
                 break;
             }
@@ -167,6 +163,7 @@ impl LogTail {
                 wal::KIND_START | wal::KIND_MARK => {}
                 wal::KIND_WRITE => {
                     let write = WalWrite::decode(payload).map_err(|bad| bad.at(path, offset))?;
+                    // The outcome of its group may be unknown, or it is not published.
                     if write.last_seq() > wanted.until {
                         reader.stand_at(before);
                         return Ok(Stop::Reached);

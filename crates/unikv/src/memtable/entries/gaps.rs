@@ -1,31 +1,11 @@
-//! Gaps: ranges of keys of which iterators have found that nothing is visible in them.
+//! Gaps: ranges of keys in which iterators have found nothing visible, left for the next iterator
+//! to pass with one search. So a queue, whose front is deleted, costs the same at each take. See
+//! `docs/mechanisms.md`, "Gaps", for the argument.
 //!
-//! An iterator that has passed a long run of deleted entries leaves a gap, and the next one goes
-//! past it with one search. So a queue, whose front is deleted, costs the same at each take.
-//!
-//! **What a gap says.** With a gap [start, end) at (seq, time): no key in it has a value for a
-//! reader at that number and time; and the memtable that the gap is in has no entry there with a
-//! greater number that is not a tombstone. The first is a fact about the past and stays true. The
-//! second holds because a gap is added under the lock of the inserts, after a look at what has come
-//! since, and because each insert of a value cuts the gap that it falls into. Tombstones show
-//! nothing, so they cut nothing.
-//!
-//! **Who may use it.** A reader at number m, with a view whose open memtable this is, and whose
-//! other sources have no number above f, finds nothing in a gap with f ≤ seq ≤ m whose time is not
-//! later than its own. For what it could find there has a number above seq, as all up to seq is
-//! deleted, or has expired, which no later time undoes; the other sources have no such number, and
-//! the memtable has none but those of tombstones, or those that were inserted after the look-up,
-//! which are above m: an insert cuts the gap before its number is published. Ingests, which bring
-//! keys to tables directly, raise f.
-//!
-//! By the same argument a gap that may be used at m is true at m, so two that meet can be made one
-//! with the greater number; and one of a memtable that is sealed goes to the next memtable with the
-//! last number of the sealed one.
-//!
-//! Gaps are disjoint. Where they meet, the smaller ones are made one, so that a long run is few of
-//! them, and the numbers of most of it stay old enough for readers that come late.
-//!
-//! **Memory.** Bounded by a part of the memtable's; what spared the fewest steps goes first.
+//! Invariants: no key in a gap [start, end) at (seq, time) has a value at that number and time, and
+//! the gap's memtable has no value there with a greater number: gaps are added under the lock of
+//! the inserts, and the insert of a value cuts its gap before its number is published. Gaps are
+//! disjoint. Their memory is bounded; those that spared the fewest steps go first.
 //!
 //! Lock: `by_start`, a leaf; inserts take it only where there are gaps.
 

@@ -1,16 +1,12 @@
-//! What the write-ahead log still holds: the chain of segments, and beyond its gaps every batch
-//! that verifies.
+//! What the write-ahead log still holds: its chain, and beyond gaps every batch that verifies.
 //!
-//! - Links decide which segments belong to the log. Walking from the newest back, a segment that a
-//!   link passes over was abandoned by a recovery, and one older than a segment without a link was
-//!   flushed or cut: of neither is anything read. Of a linked segment nothing after the linked end
-//!   is read. Where a segment's link is lost, the segment below is taken for its predecessor.
-//! - Sequence numbers ascend along the log. A batch of an older segment whose number a later
-//!   segment gives again was cut by a recovery, and stays cut.
-//! - Where a record does not verify, the next one that does is searched for. What lies between is a
-//!   *gap*, unless nothing follows and no durable mark lies above: then it is the torn end that
-//!   opening cuts, too.
-//! - A batch is taken whole or not at all, unless the caller wants parts: one with a large value
+//! Invariants:
+//! - Nothing is read of a segment that a link passes over (a recovery abandoned it), of one older
+//!   than a segment without a link (flushed or cut), and after a linked end. Where a segment's link
+//!   is lost, the segment below is its predecessor.
+//! - A batch whose number a later segment gives again was cut by a recovery, and stays cut.
+//! - What does not verify is a *gap*, unless no record follows and no durable mark is above it.
+//! - A batch is taken whole or not at all, unless the caller wants parts. One with a large value
 //!   that is lost is left out, unless the keyspace of the value is gone.
 //!
 //! No locks; nothing is written.

@@ -1,55 +1,13 @@
 //! Salvage: what is left of a damaged database becomes a new one, and what is lost is reported.
+//! `docs/crashes.md`, "What a repair trusts", says how it decides.
 //!
-//! # What it promises
-//! - The damaged directory is not changed ([`source`]); only its lock is taken. The salvaged
-//!   database is written to a new directory, which nobody can open before it is complete, durable
-//!   and checked ([`target`]).
-//! - Nothing damaged, foreign or made up is ever saved: each value comes out of a record, a key
-//!   block or a batch whose checksum, bound to file and offset, verified, and whose key and
-//!   sequence number are those that were asked for.
-//! - Nothing stale is saved silently. Where something that is lost may have been newer, the record
-//!   counts as *in doubt*; where nothing that survived says whether a record is in force, it is
-//!   *uncertain*, and left out unless the caller wants it. Both are counted, and so are lost keys,
-//!   ranges and batches.
-//! - Memory stays within the budget, whatever the size of the database: files are streamed, and
-//!   keys are sorted in runs on the target's disk. It needs room there for the salvaged records
-//!   and, until it is done, for the keys.
-//!
-//! # How it decides Everything that verifies makes *claims* ([`claims`]): a key, a sequence number,
-//! and where the value is. Claims are sorted by key, newest first ([`sorter`]), and of each key the
-//! newest that is in force answers ([`resolve`]). What is in force follows, in this order of trust
-//! (see [`trust`]), [`judge`]):
-//!
-//! 1. *The manifest is whole.* Key tables, unmerged tables in the ranges of the partitions that
-//!    list them, and the log above what is flushed are in force. All other records are garbage or
-//!    copies: value logs hold overwritten and deleted records, whose tombstones may be merged away.
-//!    Such a record is used in two cases only: its key and sequence number are those of a record in
-//!    force that is damaged, for then it is the same write; or it lies where a key table or a table
-//!    is damaged, and then it is uncertain. Scan runs are derived and not read. Files that the
-//!    manifest does not list were left by jobs that never committed: their records are copies as
-//!    well.
-//! 2. *The manifest has lost its end.* Its beginning says what was merged, ingested and flushed
-//!    then; for the rest as 3.
-//! 3. *There is no manifest.* [`from_files`] argues what file numbers, sequence numbers and
-//!    pointers still say. `CURRENT` alone is no loss: the newest manifest that can be read stands
-//!    in.
-//!
-//! A record and its key back each other: where a key block of a table is damaged its records say
-//! the same, and where a record is damaged the key says what is lost. What a damaged key table held
-//! is proven, where that is possible, by the number of its pointers ([`vouch`]). Where nothing
-//! says, there is a hole ([`holes`]).
-//!
-//! Range deletes ([`range_deletes`]) delete what is older of their keys, wherever it stands, and
-//! bring nothing back where they are lost: what they may have deleted is in doubt.
-//!
-//! The log ([`log`]) is replayed along its chain, and beyond gaps batch by batch: a batch that
-//! verifies was written, though an earlier one may be missing. A batch is there whole or not at
-//! all, as far as the log still has batches.
-//!
-//! The newest state is saved, without versions that only snapshots saw. It goes through the
-//! engine's own ingest. The new database has an id of its own and counts its lifetime again;
-//! options are carried over, and so is the caller's mark: the newest one before the first gap in
-//! the log and the first batch that is not there whole.
+//! Invariants:
+//! - The damaged directory is not changed. Nobody can open the new one before it is complete,
+//!   durable and checked (`target`).
+//! - A saved value verified, under the key and the sequence number that were asked for. Nothing
+//!   stale is saved silently: it counts as in doubt, or as uncertain and is left out.
+//! - Files are streamed and keys are sorted in runs on the target's disk, so memory stays within
+//!   the budget.
 //!
 //! No locks but those of the two directories.
 

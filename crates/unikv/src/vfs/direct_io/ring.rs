@@ -1,8 +1,7 @@
-//! Reads that the device gets at once: `io_uring`.
-//!
-//! One call submits all of them and waits for them, which takes less than half of the processor's
-//! time that as many reads one by one take (`docs/benchmarks/levers.md`). Systems that forbid it
-//! (containers often do), and builds without the feature `io-uring`, read one by one.
+//! Reads that the device gets at once: `io_uring`. One call submits all of them and waits, for less
+//! than half of the processor's time of as many single reads (`docs/benchmarks/levers.md`). Systems
+//! that forbid it (containers often do), and builds without the feature `io-uring`, read one by
+//! one.
 //!
 //! Invariants:
 //! - No ring that anybody else may have holds a read that is not finished. The kernel writes to the

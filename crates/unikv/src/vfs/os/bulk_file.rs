@@ -1,13 +1,9 @@
-//! A large file written once, in large aligned writes past the page cache.
-//!
-//! Appends gather in one buffer, of [`MAX_BUFFER_LEN`] unless memory is short. Each full buffer is
-//! one `O_DIRECT` write, so output neither fills the page cache with bytes that are not read soon
-//! nor piles up dirty pages before which a log's `fdatasync` would have to wait. A file
-//! shorter than one buffer, and the last partial block of a longer one, are written through the
-//! page cache. Where the file system does not take `O_DIRECT`, everything is.
-//!
-//! Bytes that have left the buffer are replaced through the page cache, which is written out with
-//! the rest; direct writes go on after that.
+//! A large file written once, in large aligned writes past the page cache: output neither fills the
+//! page cache with bytes that are not read soon nor piles up dirty pages before which a log's
+//! `fdatasync` would have to wait. Each full buffer, of [`MAX_BUFFER_LEN`] unless memory is short,
+//! is one `O_DIRECT` write. A file shorter than one, the last partial block, bytes that are
+//! replaced after they have left the buffer, and everything where the file system does not take
+//! `O_DIRECT`, go through the page cache.
 //!
 //! Invariants: `written` is a multiple of the buffer's length until `finish`; the file's length is
 //! `written + filled`. `broken` is set by the first failure and refuses all that follows.

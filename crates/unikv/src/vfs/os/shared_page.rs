@@ -1,14 +1,13 @@
 //! A page that is shared by a mapping of its file, and held by a lock on it.
 //!
-//! # Invariants
-//! - The file has all its bytes before it is mapped, and nobody shortens it: no access of the
-//!   mapping can leave the file.
+//! Invariants:
+//! - The file has all its bytes before it is mapped, and nobody shortens it: no access can leave
+//!   it.
 //! - Its creator has it locked (`flock`) before it gets the name under which others open it. Others
-//!   ask by trying to lock it together with all who ask, and give that back at once: the creator of
-//!   the next page locks a file that nobody knows yet, and so meets none of them.
-//! - A store into a mapped page must not need a new block, or a full disk would end the process.
-//!   That holds where files are written in place. Elsewhere the page is not mapped, and says
-//!   so ([`UNSHARED`]).
+//!   ask by sharing the lock for a moment; the creator of the next page meets none of them, as it
+//!   locks a file that nobody knows yet.
+//! - A store must not need a new block, or a full disk would end the process. So the page is mapped
+//!   only where files are written in place, and says so elsewhere ([`UNSHARED`]).
 //!
 //! Lock: the guard's, a leaf, for the moment of a release.
 #![allow(

@@ -1,59 +1,10 @@
 //! A simulated machine: a disk in memory that knows what is durable, and a runtime in one thread.
-//! Everything is decided by seeds and by the order of the calls.
+//! Seeds and the order of the calls decide everything. `docs/testing.md`, "The fault model", says
+//! what a kill, a power cut and a failed call leave.
 //!
-//! # Fault model
-//!
-//! *Bytes.* A file only grows, unless it is written over (`over`): a log, or parts of a bulk file.
-//! What a `WriteFile` was given is in user memory, in the kernel, or durable. A log's append gets
-//! to the kernel at once. A bulk file's does in whole buffers of [`BULK_BUFFER_LEN`]; the rest in
-//! `finish`. A successful `sync` or `finish` makes durable what is in the kernel. Readers see what
-//! is in the kernel.
-//! - A killed process ([`SimVfs::process_kill`]) loses what was in user memory, and nothing else.
-//! - A power cut ([`SimVfs::power_cut`]) also loses what was not durable, as [`Keep`] chooses. None
-//!   of it survives; all of it; the first n changes of the whole disk; a prefix of each file, to
-//!   the byte. Or any subset of the sectors of 512 bytes, in any order: each sector that is not
-//!   durable is as it was when last synced, as it is now, or as any write between left it, and the
-//!   size of the file may have grown before its bytes, which then read as zeros. Or worse than
-//!   disks do: some of these sectors hold garbage, or bytes that belong elsewhere in the file.
-//!   Files choose independently, so a later write may survive where an earlier one to another file
-//!   is lost. Durable bytes never change. Where bytes were written over, the old ones are what was
-//!   last synced, and the same holds.
-//! - A failed `sync` leaves the bytes that it was to cover in doubt *for good*: they stay readable
-//!   until the cut, but a later successful `sync` does not make them durable (the kernel has
-//!   marked the pages clean), though it does so for the bytes after them. At a cut, doubtful
-//!   bytes below the durable end may read as zeros, each sector for itself.
-//! - A failed append may have left a part of its bytes ([`Fault::FailAfter`], or a full disk).
-//!   Short writes that succeed, and calls that are interrupted, are the business of the real file
-//!   system alone: the seam has none.
-//!
-//! *Names.* A name is durable apart from the bytes. Until `sync_dir`, each creation, removal and
-//! rename in a directory may or may not have happened after a cut, each for itself: a file may be
-//! gone although its bytes were synced; a file whose name is durable may be empty; a removed file
-//! may come back; a renamed one may carry either name, with the old target intact under the new
-//! name, but never neither and never half. A second name of a file is a creation like any other;
-//! the file is one, with one durable end. Directories are durable once created; a removed one may
-//! come back until its parent is synced, and a renamed one may have its old name. What a failed
-//! `sync_dir` was to make durable stays in doubt: no later one covers it, as with the bytes of a
-//! file; only another change of the name does.
-//!
-//! *Calls.* Each call that changes the disk is counted, and a rule ([`SimVfs::set_fault`]) may let
-//! it fail, or cut the power: that call has not happened, and every later one fails too. What it
-//! might have done in part is among the outcomes of a cut at the next call. Calls that only look
-//! (opening, listing, lengths, reads, free space) are counted apart and fail by
-//! [`SimVfs::set_look_fault`], so that a process may be out of file descriptors.
-//! [`SimVfs::set_rules`] does both, by the number of a call, its kind, its path and by chance.
-//! Damage to the medium is [`SimVfs::flip_bit`].
-//!
-//! *Clocks.* The monotonic clock begins at zero with each [`SimRuntime`] and may leap forward, as
-//! when a machine was suspended. The wall clock may be set to anything
-//! ([`SimRuntime::set_wall_clock_ms`]).
-//!
-//! *Memory.* Every byte is in memory, unless the disk is cold ([`SimVfs::set_cold`]): then none is,
-//! and stays so after it was read or prefetched. Prefetches do nothing; a rule may look at them
-//! ([`SimVfs::set_prefetch_rule`]).
-//!
-//! *Not modelled:* renames between directories, or of a directory with others in it (refused),
-//! sparse files, damage to durable bytes by a cut.
+//! Invariants: no cut changes durable bytes. Names are durable apart from bytes. What a failed
+//! `sync` or `sync_dir` was to cover stays in doubt for good. Files, sectors and names survive a
+//! cut independently of each other. A renamed file keeps one of its names, whole.
 //!
 //! Locks: `faults` and `disk` of a disk, never held together nor while a rule runs; the content of
 //! a file under `disk` or alone. Each set of [`Rule`]s has one that is held while it decides.

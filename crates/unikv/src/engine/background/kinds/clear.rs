@@ -1,15 +1,11 @@
-//! Removing what keyspaces held that are gone: dropped, or emptied.
+//! Removing what keyspaces held that are gone: dropped, or emptied. By one edit a partition in
+//! whose range no keyspace is there gets a successor of the same range that lists nothing.
 //!
-//! A partition in whose range no keyspace is there gets a successor of the same range that lists
-//! nothing, by one edit. Files that nobody else lists go with it; of those that are shared, the
-//! part that was listed here is garbage from then on. A flush that was placed for the old partition
-//! is placed again, for ids are never used twice: what memtables hold of a keyspace that is gone
-//! comes to the successor, and is removed in its turn.
-//!
-//! A table with large values keeps them as long as any partition lists it, so those that share one
-//! with the old partition are merged soon.
-//!
-//! Empty partitions are joined to their neighbours, but only when nothing more can come to them
+//! Invariants: files that nobody else lists go with it; of shared ones, the part that was listed
+//! here is garbage from then on. Ids are never used twice, so a flush that was placed for the old
+//! partition is placed again: what it brings is removed in its turn. A table with large values
+//! keeps them as long as any partition lists it, so partitions that share one are merged soon.
+//! Empty partitions are joined to their neighbours only when nothing more can come to them
 //! ([`CatalogState::gone_until`]).
 
 use crate::base::keys::{FileNumber, PartitionId};

@@ -1,24 +1,15 @@
-//! Clustering in slices (see [`crate::jobs::compact::cluster`]).
+//! Clustering in slices: see [`crate::jobs::compact::cluster`].
 //!
-//! **When.** Scans charge their partition's account for each place that they have to visit more
-//! because neighbours are fragmented ([`crate::partition::scan_sources`]); a slice is due when as
-//! much is charged as it copies, and spends that. So clustering costs no more than scans have lost,
-//! goes on as fast as they lose whether anybody writes or not, and costs a workload without scans
-//! nothing. While writers are idle slices are due whatever is charged, and before them
-//! UnsortedStores of many tables are merged. Writers are idle when the last sequence number has not
-//! changed for a second, or when somebody waits for the background to become quiet. While nobody
-//! scans and look-ups wait for the device, slices take a quarter of the time.
-//!
-//! **Bounds.** No more files are chosen than there may be garbage. Over the life of a database no
-//! more than [`MOST_COPIES`] bytes are copied for each byte of the user's. Runs are merged only
-//! while that leaves room to copy what flushes wrote for the first time; the last slices may go
-//! beyond.
-//!
-//! A slice holds the partition's lease, as every merge does, until it has copied its share
-//! ([`Background::slice_bytes`]) or a merge or a collection is due; what it has copied is
-//! committed. What is left follows from the version alone, so that whatever happens between two
-//! slices changes nothing but the plan. It is for speed alone: one that fails is no failure of the
-//! database, and its partition is left as it is.
+//! Invariants:
+//! - A slice is due when scans have charged as much as it copies
+//!   ([`crate::partition::scan_sources`]), and spends that; while writers are idle, whatever is
+//!   charged.
+//! - No more files are chosen than there may be garbage. Over the life of a database no more than
+//!   [`MOST_COPIES`] bytes are copied for each byte of the user's, but for the last slices.
+//! - A slice holds the partition's lease until it has copied its share
+//!   ([`Background::slice_bytes`]) or a merge or a collection is due, and commits that. What is
+//!   left follows from the version.
+//! - It is for speed alone: one that fails is no failure of the database.
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};

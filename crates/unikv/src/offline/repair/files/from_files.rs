@@ -1,26 +1,12 @@
 //! What the files alone say about which records are in force, when the manifest is lost or cut.
+//! `docs/crashes.md`, "What a repair trusts", argues it.
 //!
-//! File numbers ascend in time, so of two files the one with the higher number was begun later.
-//! Tables are flushed in the order of sequence numbers, and merged in that order. From this
-//! follows, for a key `k`:
-//!
-//! - *Key tables.* Those in force are disjoint. Of two that overlap, in keys and in sequence
-//!   numbers, the later one came of a merge of the earlier: within its range it says all. What the
-//!   earlier one has outside may have been dropped by that merge, or stand there still because the
-//!   merge never committed: uncertain. (Sequence numbers are compared because a scan run, which
-//!   looks like a key table, overlaps key tables that it does not replace; all in it is newer.)
-//! - *Records of a table.* Where a later key table covers `k` and points into the file, the file is
-//!   merged there, and what is not pointed to is garbage. Where the key table that covers `k` is
-//!   older than the file, it is not merged there, and its records are in force. A file that no key
-//!   table points to is taken for unmerged: in force as far as can be known, since a missing key
-//!   table would say otherwise. All else is uncertain; but where a key table in force has an older
-//!   version of `k`, the record cannot have been merged, and is in force.
-//! - *Value logs* hold copies; what is in force among them key tables say. Where no key table that
-//!   points into one, or is newer, covers `k`, the one that did is lost: uncertain. Large values
-//!   are found through the records of tables and of the log.
-//! - *Ingested tables* do not say how old they are, unless what is left of the manifest does.
-//!
-//! What is left of the manifest adds: a file that it lists as merged stays merged.
+//! Invariants: conclusions rest on these facts only. File numbers ascend in time. Tables are
+//! flushed and merged in the order of sequence numbers. Key tables in force are disjoint. Of two
+//! that overlap in keys and sequence numbers the later came of a merge of the earlier; a scan run,
+//! which looks like a key table, overlaps key tables in keys alone, as all in it is newer. An
+//! ingested table does not say how old it is. A file that the rest of the manifest lists as merged
+//! stays merged. What does not follow from these is uncertain.
 //!
 //! No locks; nothing is read or written here.
 

@@ -2,15 +2,12 @@
 //!
 //! The manifest says how many pointers a key table has into each record file. Those in the blocks
 //! that verify are subtracted. If what is left is exactly the number of frames of that file which
-//! have a key in the damaged range and which nothing else points to, then the lost pointers were to
-//! these frames, each to one: there are no others that they could have been to. So a table whose
-//! damaged blocks held pointers only, to files that are whole and of which nothing in the range is
-//! garbage, is as good as intact. In a database that was loaded and not yet updated that is every
-//! table with values apart.
+//! have a key in the damaged range and which nothing else points to, the lost pointers were to
+//! these frames, each to one. So a table whose damaged blocks held pointers only, to files that are
+//! whole and of which nothing in the range is garbage, is as good as intact: in a database that was
+//! loaded and not yet updated that is every table with values apart.
 //!
-//! It takes one more pass over the sorted claims, only where a key table is damaged.
-//!
-//! No locks.
+//! It takes one more pass over the sorted claims, only where a key table is damaged. No locks.
 
 use crate::base::keys::FileNumber;
 use crate::error::Result;
