@@ -28,24 +28,25 @@ pub(super) struct Filling<'a> {
     pub(super) run: HiddenRun,
 }
 
+/// What ends before the entry at the cursor.
+enum End {
+    OfRange,
+    OfBatch,
+}
+
 impl Filling<'_> {
     /// Whether the range goes on after the batch.
     pub(super) fn fill(mut self) -> Result<bool> {
         let mut key = Vec::new();
-        while let Some(entry) = self.cursor.entry() {
-            if !self.left.holds(entry.key, self.toward) {
-                break;
-            }
-            if self.batch.is_full() {
-                return Ok(true);
-            }
-            match self.toward {
+        loop {
+            let ended = match self.toward {
                 Toward::Upper => self.take_version()?,
-                Toward::Lower => {
-                    key.clear();
-                    key.extend_from_slice(entry.key);
-                    self.take_key_back(&key)?;
-                }
+                Toward::Lower => self.take_key_back(&mut key)?,
+            };
+            match ended {
+                None => {}
+                Some(End::OfBatch) => return Ok(true),
+                Some(End::OfRange) => break,
             }
         }
         if self.run.is_long() {
@@ -57,9 +58,10 @@ impl Filling<'_> {
     /// Going forward, deals with the version at the cursor. Once one has decided, those that are
     /// older are passed over.
     #[inline(always)]
-    fn take_version(&mut self) -> Result<()> {
-        let Some(entry) = self.cursor.entry() else {
-            return Ok(());
+    fn take_version(&mut self) -> Result<Option<End>> {
+        let entry = match entry_at(self.cursor, self.batch, self.left, self.toward) {
+            Ok(entry) => entry,
+            Err(end) => return Ok(Some(end)),
         };
         let last = if self.batch.ends_with_last {
             self.batch.last_key()
@@ -88,15 +90,23 @@ impl Filling<'_> {
         {
             self.cursor.seek(&end, SeqNo::MAX)?;
             self.run = HiddenRun::after(end);
-            return Ok(());
+        } else {
+            self.cursor.next_visible()?;
         }
-        self.cursor.next_visible()
+        Ok(None)
     }
 
     /// Going back, deals with all versions of the key at the cursor.
-    fn take_key_back(&mut self, key: &[u8]) -> Result<()> {
+    fn take_key_back(&mut self, key: &mut Vec<u8>) -> Result<Option<End>> {
+        match entry_at(self.cursor, self.batch, self.left, self.toward) {
+            Ok(entry) => {
+                key.clear();
+                key.extend_from_slice(entry.key);
+            }
+            Err(end) => return Ok(Some(end)),
+        }
         let (mut newest, mut kind, mut is_time) = (None, Kind::Delete, false);
-        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == key) {
+        while let Some(entry) = self.cursor.entry().filter(|entry| entry.key == *key) {
             let is_first = newest.is_none() || !seeded!(BackwardOldest);
             if entry.seq <= self.at.seq && is_first {
                 kind = entry.kind;
@@ -111,7 +121,7 @@ impl Filling<'_> {
             }
             self.run.end();
             self.batch.push(key, value);
-            return Ok(());
+            return Ok(None);
         }
         self.run.hides(kind);
         if is_time && let Some(start) = self.cursor.view().start_of_gap(key, self.at) {
@@ -120,7 +130,7 @@ impl Filling<'_> {
         } else if self.cursor.may_hide() {
             self.cursor.skip_hidden_back()?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// What the version of a key that decides is for the iteration.
@@ -155,6 +165,26 @@ impl Filling<'_> {
                 view.note_gap(left.lower, upper, self.at, &self.run);
             }
         }
+    }
+}
+
+/// The entry at the cursor, unless something ends before it.
+#[inline(always)]
+fn entry_at<'c>(
+    cursor: &'c ViewCursor,
+    batch: &Batch,
+    left: Left<'_>,
+    toward: Toward,
+) -> std::result::Result<KeyEntry<'c>, End> {
+    match cursor.entry() {
+        Some(entry) if left.holds(entry.key, toward) => {
+            if batch.is_full() {
+                Err(End::OfBatch)
+            } else {
+                Ok(entry)
+            }
+        }
+        _ => Err(End::OfRange),
     }
 }
 
