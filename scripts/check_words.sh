@@ -18,6 +18,7 @@ words='
 \bit is all one\b|it makes no difference
 \bin front of\b|before
 \b(lies?|lying|lay) apart\b|fragmented
+\baround the page cache\b|past the page cache; direct
 '
 
 found=0

@@ -232,7 +232,7 @@ struct Seen {
 impl Seen {
     fn add(&mut self, calls: &[Call], db: &str, place: &Place) {
         let mut unknown = BTreeSet::new();
-        let mut is_read_around = false;
+        let mut has_direct_reads = false;
         // With debug assertions, the standard library asks about each descriptor before it closes
         // it.
         let asks = |call: &&Call| call.name == "fcntl" && call.flags() == ["F_GETFD"];
@@ -258,8 +258,8 @@ impl Seen {
             }
             // What a ring reads is not reported; but it needs a descriptor, and has none but those
             // for that.
-            is_read_around |= call.name == "openat" && call.flags().contains(&"O_DIRECT");
-            let is_known = call.name != "io_uring_enter" || is_read_around;
+            has_direct_reads |= call.name == "openat" && call.flags().contains(&"O_DIRECT");
+            let is_known = call.name != "io_uring_enter" || has_direct_reads;
             assert!(is_known && call.name != "sync", "{call:?}");
         }
         let unknown: Vec<_> = unknown.into_iter().take(40).collect();

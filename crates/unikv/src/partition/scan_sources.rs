@@ -55,7 +55,7 @@ pub(crate) fn charge_places(version: &Version, key: &[u8], places: usize) -> boo
     partition.scan_cost.charge(lost, least_charge(partition))
 }
 
-/// While scans have lost less in a partition, nothing is due in it.
+/// While less is charged in a partition, nothing is due in it, unless writers are idle.
 pub(crate) fn least_charge(partition: &Partition) -> u64 {
     LOOK_BYTES.min(partition.data_bytes() / LOOK_PART).max(1)
 }

@@ -1,4 +1,4 @@
-//! Reading records of a listed file at random, through the page cache or past it.
+//! Reading records of a listed file at random, through the read cache or past it.
 
 mod expand;
 pub(crate) mod parts;

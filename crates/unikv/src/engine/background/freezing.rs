@@ -116,10 +116,44 @@ impl Background {
 
 #[cfg(test)]
 mod tests {
+    use crate::Batch;
     use crate::engine::tests::{Machine, small};
     use crate::jobs::space::tombstones::MANY;
+    use crate::options::Clustering;
     use crate::vfs::Runtime;
     use std::time::Duration;
+
+    /// Nothing but the commit and the flush worker looks at the memtable then.
+    #[test]
+    fn deletes_of_the_last_batch_are_flushed_while_nobody_writes() {
+        for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
+            let machine = Machine::new(6);
+            let options = small().clustering(clustering).memory_budget(64 << 20);
+            let (db, runtime) = machine.open(options.memtable_bytes(512 << 10));
+            let key = |n: u64| format!("key{n:06}");
+            (0..2 * MANY).for_each(|n| db.put(key(n), b"value").unwrap());
+            db.compact().unwrap();
+            let pause = |time: Duration| {
+                runtime.delay(time);
+                runtime.run_until_idle();
+            };
+            (0..60).for_each(|_| pause(Duration::from_secs(1)));
+            // Writers that never rest, until one deletes much at once, of which nothing is there.
+            let mut batch = Batch::new();
+            for n in 0..MANY {
+                batch.delete(key(4 * MANY + n));
+            }
+            for n in 0..5 {
+                db.put(key(3 * MANY + n), b"value").unwrap();
+                pause(Duration::from_millis(400));
+            }
+            db.write(&batch).unwrap();
+            (0..10).for_each(|_| pause(Duration::from_secs(1)));
+            assert_eq!(db.0.engine.read.view.load().memtable.table.len(), 0);
+            db.close().unwrap();
+            machine.check();
+        }
+    }
 
     #[test]
     fn deletes_are_merged_away_while_nobody_writes() {

@@ -55,19 +55,23 @@ impl Background {
     }
 
     /// Merges early what may hide too much once nobody has written for a second, and flushes many
-    /// deletes, which scans step over, when that has lasted longer. In what time to
-    /// look again; `None`: there is nothing like that.
+    /// deletes, which scans step over, when that has lasted longer. In what time to look again, for
+    /// what writers or the time may have added since; `None`: neither will.
     pub(crate) fn settle_when_idle(&self) -> Option<Duration> {
         let is_flush_due = self.space.is_worth_a_flush(&self.read.view.load().memtable);
         let holds_too_much = is_flush_due || self.holds_too_much();
         let has_many_deletes = self.space.has_many_deletes();
+        let idle = self.idle_time(self.core.now());
+        let left_of = |wait: Duration| wait.checked_sub(idle).filter(|left| !left.is_zero());
         let wait = match (holds_too_much, has_many_deletes) {
             (true, _) => IDLE,
             (false, true) => IDLE_FOR_SCANS,
-            (false, false) => return self.space.look_again_in(),
+            (false, false) => {
+                let expiry = self.space.look_again_in();
+                return left_of(IDLE).into_iter().chain(expiry).min();
+            }
         };
-        let idle = self.idle_time(self.core.now());
-        if let Some(left) = wait.checked_sub(idle).filter(|left| !left.is_zero()) {
+        if let Some(left) = left_of(wait) {
             return Some(left);
         }
         if is_flush_due || has_many_deletes {

@@ -57,7 +57,7 @@ impl Passes {
 
     /// A slice has ended at `now` and took so long, while look-ups read files so often: each
     /// millisecond or more often, they keep the device busy, and wait for it behind the slice.
-    /// Scans have `charged` as much.
+    /// What scans have `charged` and nothing has spent is this much by then.
     pub(crate) fn ended(&self, now: Duration, took: Duration, misses: u64, charged: u64) {
         if u128::from(misses) > took.as_millis() {
             let ends = now.saturating_add(took.saturating_mul(GIVES_WAY));

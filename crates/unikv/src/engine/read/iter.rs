@@ -359,7 +359,8 @@ impl Iter {
     }
 }
 
-/// Wakes the background if a merge of keys, or all blocks of a table, may be worth their cost now.
+/// Wakes the background if a merge of keys, clustering, or all blocks of a table may be worth their
+/// cost now.
 fn wake_if(is_charged: bool, holder: &ViewHolder) {
     let read = holder.moment().read();
     if read.core.cache.are_blocks_wanted() || is_charged {

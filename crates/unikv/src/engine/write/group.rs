@@ -173,8 +173,8 @@ impl WritePath {
             commit.freed.add_ranges(deleted);
         }
         self.read.publish_seq(commit.last_seq);
-        self.watch_memtable(commit);
         self.core.counters.count_writes(batches());
+        self.watch_memtable(commit);
         if bytes as u64 > self.core.memory.plan.memtable_bytes {
             // More than was reckoned with.
             self.read.update_view(|_| ());

@@ -39,7 +39,7 @@ pub(super) struct Staging<'p> {
     pointers: Vec<RecordPointer>,
     /// The files that are to be removed unless all is well in the end.
     begun: Vec<PathBuf>,
-    /// Of values that have been written since the last pause. Each alone may be short.
+    /// Of values for which no pause has been asked yet. Each alone may be short.
     unpaced_bytes: usize,
     no_wait: bool,
 }

@@ -3,8 +3,7 @@
 //! Logs are written straight through (`log_file`); tables and record files are gathered into large
 //! aligned writes past the page cache (`bulk_file`), and can be read past it, too (`direct_io`).
 //! The directory of a database is held open (`directory`). System calls go through `std`, `rustix`
-//! and `io-uring`; `unsafe` is in `process` and
-//! `shared_page` alone.
+//! and `libc`; `unsafe` is in `process`, `shared_page` and `write_out` alone.
 //!
 //! Lock: that of the pool of idle write buffers, held for a push or a pop only.
 

@@ -108,7 +108,7 @@ impl JobKind for Clusterings {
 impl Background {
     /// In what time writers will have been idle for long enough if they stay so; `None`: they have,
     /// or it makes no difference.
-    fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
+    pub(super) fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
         if self.core.options.clustering != Clustering::Automatic || self.idle.asked.any() {
             return None;
         }

@@ -16,6 +16,7 @@ use crate::jobs::space::garbage::Pressure;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Moves what lives in value logs with much garbage, in the partition that holds most of it.
 pub(crate) struct Collections;
@@ -30,6 +31,11 @@ impl JobKind for Collections {
         Some(Job::new([plan.partition.id], move |background| {
             background.run_plan(&plan).map(|()| Ended::Done)
         }))
+    }
+
+    /// What has expired since may make one due.
+    fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
+        background.space.look_again_in()
     }
 }
 

@@ -12,6 +12,7 @@ use crate::engine::health::JobName;
 use crate::key_table::KeyTable;
 use crate::version::Version;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Makes the pointer index of a table for which it is worth its cost.
 pub(crate) struct PointerIndexes;
@@ -85,6 +86,10 @@ impl JobKind for IndexesWhenIdle {
                 Ok(Ended::Done)
             })
         })
+    }
+
+    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
+        background.idle_begins_in(now)
     }
 }
 

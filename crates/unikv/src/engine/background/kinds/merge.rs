@@ -61,7 +61,7 @@ impl JobKind for Merges {
         }))
     }
 
-    /// What has expired makes merges and collections due.
+    /// What has expired since may make one due.
     fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
         background.space.look_again_in()
     }
