@@ -577,7 +577,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::ClusterUnpaid,
         unit(
-            "engine::background::kinds::cluster::tests::scans_pay_for_it_beside_writers_that_never_rest",
+            "engine::background::kinds::cluster::tests::scans_cause_it_beside_writers_that_never_rest",
         ),
         0,
     ),
