@@ -14,8 +14,8 @@ const MAX_HEADER: usize = 12;
 /// The comments that are too wide, but for tables, which cannot be broken; and a header that is too
 /// long.
 fn breaches(file: &str, text: &str) -> Vec<String> {
-    let lines = text.lines().map(str::trim_start).enumerate();
-    let comments = lines.filter(|(_, line)| {
+    let comments = text.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim_start();
         let is_table = line.trim_start_matches(['/', '!', ' ']).starts_with('|');
         line.starts_with("//") && !is_table
     });
@@ -61,6 +61,16 @@ fn a_wide_comment_is_found_and_a_wide_table_is_not() {
     let wide = "x".repeat(MAX_COLUMNS);
     let text = format!("// short\n    /// {wide}\n//! | {wide} |\nlet x = \"{wide}\"; // short\n");
     assert_eq!(breaches("a.rs", &text), ["a.rs:2: wider than 100 columns"]);
+}
+
+#[test]
+fn the_indent_of_a_comment_counts() {
+    let text = |letters| format!("    // {}\n", "x".repeat(letters));
+    assert_eq!(breaches("a.rs", &text(93)), Vec::<String>::new());
+    assert_eq!(
+        breaches("a.rs", &text(94)),
+        ["a.rs:1: wider than 100 columns"]
+    );
 }
 
 #[test]

@@ -59,7 +59,7 @@ impl Background {
 
     /// In what time tombstones are to be counted, if nobody writes until then.
     pub(crate) fn counting_due_in(&self, now: Duration) -> Option<Duration> {
-        let left = IDLE_FOR_SCANS.checked_sub(self.idle_time(now))?;
+        let left = self.idle_in(IDLE_FOR_SCANS, now)?;
         let view = self.read.view.load();
         let mut partitions = view.version.partitions().iter();
         partitions
@@ -138,7 +138,7 @@ mod tests {
                 runtime.run_until_idle();
             };
             (0..60).for_each(|_| pause(Duration::from_secs(1)));
-            // Writers that never rest, until one deletes much at once, of which nothing is there.
+            // Writers without a pause, until one deletes much at once, of which nothing is there.
             let mut batch = Batch::new();
             for n in 0..MANY {
                 batch.delete(key(4 * MANY + n));

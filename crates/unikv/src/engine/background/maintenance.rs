@@ -28,8 +28,8 @@ impl Background {
     }
 
     /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no
-    /// two neighbours are too small, there is little enough garbage, what is worth its cost to reads
-    /// is done, and what was hot before the opening is read back.
+    /// two neighbours are too small, there is little enough garbage, what is worth its cost to
+    /// reads is done, and what was hot before the opening is read back.
     pub(crate) fn quiesce(&self) -> Result<()> {
         // What merges have shown may make the memtable worth a flush.
         while self.settle()? {
@@ -61,17 +61,16 @@ impl Background {
         let is_flush_due = self.space.is_worth_a_flush(&self.read.view.load().memtable);
         let holds_too_much = is_flush_due || self.holds_too_much();
         let has_many_deletes = self.space.has_many_deletes();
-        let idle = self.idle_time(self.core.now());
-        let left_of = |wait: Duration| wait.checked_sub(idle).filter(|left| !left.is_zero());
+        let now = self.core.now();
         let wait = match (holds_too_much, has_many_deletes) {
             (true, _) => IDLE,
             (false, true) => IDLE_FOR_SCANS,
             (false, false) => {
                 let expiry = self.space.look_again_in();
-                return left_of(IDLE).into_iter().chain(expiry).min();
+                return self.idle_in(IDLE, now).into_iter().chain(expiry).min();
             }
         };
-        if let Some(left) = left_of(wait) {
+        if let Some(left) = self.idle_in(wait, now) {
             return Some(left);
         }
         if is_flush_due || has_many_deletes {

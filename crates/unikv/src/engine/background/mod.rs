@@ -182,6 +182,12 @@ impl Background {
         self.idle.time(seq, now)
     }
 
+    /// In what time writers will have been idle for `wait` if they stay so; `None`: they have.
+    pub(crate) fn idle_in(&self, wait: Duration, now: Duration) -> Option<Duration> {
+        let left = wait.checked_sub(self.idle_time(now))?;
+        (!left.is_zero()).then_some(left)
+    }
+
     /// Ends a job when the database is closed.
     pub(crate) fn until_closed(&self) -> Cancel<'_> {
         Cancel::at_closing(&self.core.closing)

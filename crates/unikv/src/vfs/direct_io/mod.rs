@@ -1,8 +1,8 @@
 //! Direct reads: past the page cache (`O_DIRECT`), several at once (`io_uring`).
 //!
 //! `policy` decides which reads are direct, `blocks` aligns them to blocks of the device and `ring`
-//! submits them. A file system that refuses them is noticed at the first one, and so are
-//! direct writes, which are in `os/bulk_file`.
+//! submits them. A file system that refuses them is noticed at the first one. Direct writes are in
+//! `os/bulk_file`.
 //!
 //! No lock but the one of `ring`.
 

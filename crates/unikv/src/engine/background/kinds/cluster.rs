@@ -112,8 +112,7 @@ impl Background {
         if self.core.options.clustering != Clustering::Automatic || self.idle.asked.any() {
             return None;
         }
-        let left = IDLE.checked_sub(self.idle_time(now))?;
-        (!left.is_zero()).then_some(left)
+        self.idle_in(IDLE, now)
     }
 
     /// Copies the values of a slice.
