@@ -28,6 +28,7 @@ use unikv::Seeded;
 use unikv_sim::crash::{self, Depth};
 use unikv_sim::damage::{self, shapes::SHAPES};
 use unikv_sim::history::{History, Mix};
+use unikv_sim::scenario::bounds::{self, Bound};
 use unikv_sim::{fault, runner};
 
 /// The kinds of test, with the seeds and lengths that they have elsewhere.
@@ -47,12 +48,14 @@ enum By {
     FullDisk,
     /// Every damage of the database of one shape, whose place among all shapes is the seed.
     Damage,
+    /// Histories that go to the bounds of what is copied for scans.
+    Bounds,
     /// A test of its own: its binary, whose path `UNIKV_TESTS` gives, and its name.
     Test(&'static str, &'static str),
 }
 
 impl By {
-    const KINDS: [By; 7] = [
+    const KINDS: [By; 8] = [
         By::History,
         By::Crashes,
         By::Cuts,
@@ -60,12 +63,13 @@ impl By {
         By::Shortage,
         By::FullDisk,
         By::Damage,
+        By::Bounds,
     ];
 
     /// The first seed that this test has in the ordinary run.
     fn first_seed(self) -> u64 {
         match self {
-            By::Damage => 0,
+            By::Damage | By::Bounds => 0,
             By::History | By::Faults | By::Test(..) => 1,
             By::Crashes => 1000,
             By::Cuts => 100,
@@ -79,7 +83,7 @@ impl By {
     fn within(self) -> u64 {
         match self {
             By::History | By::Crashes => 100,
-            By::Damage | By::Test(..) => 1,
+            By::Damage | By::Bounds | By::Test(..) => 1,
             _ => 20,
         }
     }
@@ -113,6 +117,7 @@ impl By {
                 let shape = &SHAPES[seed as usize % SHAPES.len()];
                 damage::explore(&shape.build(1), None);
             }
+            By::Bounds => bounds::all().iter().for_each(Bound::play),
             By::Test(..) => {}
         }
     }
@@ -122,7 +127,7 @@ impl By {
 /// was written.
 struct Case(Seeded, By, u64);
 
-use By::{Crashes, Cuts, Damage, Faults, History as Histories, Shortage, Test};
+use By::{Bounds, Crashes, Cuts, Damage, Faults, History as Histories, Shortage, Test};
 
 const FOLLOWED: &str = "engine::follow::tests::keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed";
 const DURING_A_REFRESH: &str = "engine::follow::tests::whatever_is_written_during_a_refresh_it_shows_a_state_that_the_writer_showed";
@@ -562,37 +567,18 @@ const CASES: &[Case] = &[
     Case(Seeded::JoinForgetsUnmerged, Histories, 0),
     Case(Seeded::ClusterNewestAlone, Histories, 0),
     Case(Seeded::ClusterOldestAlone, Histories, 0),
+    Case(Seeded::ClusterForever, Bounds, 0),
+    Case(Seeded::ClusterBeyondRoom, Bounds, 0),
+    Case(Seeded::ClusterBesideReaders, Bounds, 0),
+    Case(Seeded::ClusterUncharged, Bounds, 0),
+    Case(Seeded::ClusterUnspent, Bounds, 0),
     Case(
-        Seeded::ClusterForever,
-        unit(
-            "engine::background::kinds::cluster::tests::no_more_is_copied_than_twice_what_was_written",
-        ),
+        Seeded::ClusterUnaware,
+        unit("engine::background::kinds::cluster::tests::a_slice_ends_for_a_merge_that_waits"),
         0,
     ),
-    Case(
-        Seeded::ClusterBeyondRoom,
-        unit("engine::background::kinds::cluster::tests::garbage_leaves_room_for_it_or_it_waits"),
-        0,
-    ),
-    Case(
-        Seeded::ClusterUnpaid,
-        unit(
-            "engine::background::kinds::cluster::tests::scans_cause_it_beside_writers_that_never_rest",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::ClusterWhole,
-        unit(
-            "engine::background::kinds::cluster::tests::slices_are_small_and_what_happens_between_them_changes_only_the_plan",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::ClusterLarge,
-        unit("engine::background::kinds::cluster::tests::large_values_stay_where_they_are"),
-        0,
-    ),
+    Case(Seeded::ClusterWhole, Bounds, 0),
+    Case(Seeded::ClusterLarge, Bounds, 0),
     Case(Seeded::RunHidesNewer, Histories, 0),
     Case(Seeded::IteratorUnregistered, Histories, 0),
     // Ingest and large values.

@@ -24,6 +24,8 @@ pub struct Coverage {
     pub ingests: u64,
     /// Garbage collections that ran alone.
     pub gcs: u64,
+    /// Bytes that users wrote.
+    pub written_bytes: u64,
     /// Bytes that merges copied where they cluster values.
     pub clustered_bytes: u64,
     /// Bytes that merges copied where they do not cluster values: survivors of collections that
@@ -101,6 +103,7 @@ impl Coverage {
         self.large += other.large;
         self.ingests += other.ingests;
         self.gcs += other.gcs;
+        self.written_bytes += other.written_bytes;
         self.clustered_bytes += other.clustered_bytes;
         self.ridden_bytes += other.ridden_bytes;
         self.collisions += other.collisions;
@@ -129,6 +132,7 @@ impl Runner {
             large: stats.large_values,
             ingests: stats.ingests,
             gcs: stats.gcs,
+            written_bytes: stats.user_bytes_written,
             clustered_bytes: stats.clustered_bytes,
             ridden_bytes: stats.merge_copied_bytes,
             collisions: stats.index_failed_comparisons,

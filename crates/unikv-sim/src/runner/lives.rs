@@ -49,6 +49,7 @@ impl Runner {
             };
             if let Some(db) = db {
                 self.db = Some(db);
+                self.forget_clustering();
                 self.begin_clock();
                 return Ok(());
             }

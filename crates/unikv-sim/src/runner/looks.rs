@@ -76,13 +76,6 @@ impl Runner {
             assert!(meets, "partitions have a gap or overlap");
         }
         assert!(stats.partitions.last().is_some_and(|p| p.end.is_none()));
-        // The last slice may go beyond what is promised.
-        let life = &stats.lifetime;
-        let slice = wanted.unsorted_bytes.clamp(4 << 10, 64 << 20);
-        assert!(
-            life.clustered_bytes <= 2 * life.user_bytes_written + slice,
-            "copied for scans: {life:#?}"
-        );
         let garbage = self.db().garbage();
         assert_eq!(garbage.max_space_amp, wanted.max_space_amp);
         let bytes: u64 = garbage.files.iter().map(|file| file.file_bytes).sum();

@@ -3,6 +3,7 @@
 //! The engine, its background workers and this runner share one thread; which runs when follows
 //! from the seed, so the n-th call to the disk is the same call in every run of a history.
 
+mod clustering;
 mod copies;
 mod coverage;
 mod expiry;
@@ -20,6 +21,7 @@ mod tolerance;
 mod transactions;
 mod writes;
 
+pub use clustering::LARGE_BYTES;
 pub use copies::Copies;
 pub use coverage::{Coverage, Outlived};
 pub use storms::Storms;
@@ -132,6 +134,7 @@ pub struct Runner {
     answers: Cell<u64>,
     /// The clock of the database, where the time matters.
     clock: RefCell<Option<Clock>>,
+    watched: clustering::Watched,
 }
 
 /// An environment of a simulated disk and scheduler.
@@ -190,6 +193,7 @@ impl Runner {
             step: 0,
             answers: Cell::new(0),
             clock: RefCell::default(),
+            watched: clustering::Watched::default(),
         }
     }
 
@@ -239,7 +243,9 @@ impl Runner {
             self.report(None);
             self.change_weather(number)?;
             let failed = self.faults_seen.get();
+            self.watch_clustering();
             self.exec_patiently(op)?;
+            self.check_clustering(op);
             let has_failed = self.faults_seen.get() > failed;
             self.let_changes_follow(op, has_failed)?;
             self.let_follow()?;
@@ -360,11 +366,9 @@ impl Runner {
             }
             Op::DeleteRange(range, after) => self.delete_range(range, after),
             Op::Ingest(changes, mark) => self.ingest(changes, *mark),
-            Op::Quiesce => self.maintain("quiesce", Db::quiesce, false),
+            Op::Quiesce => self.quiesce(op),
             Op::Step(steps) => {
-                for _ in 0..*steps {
-                    self.runtime.run_one();
-                }
+                self.step(op, *steps);
                 Ok(())
             }
             Op::Keyspaces(op) => self.space_op(op),

@@ -5,6 +5,7 @@
 //! point or fails. Where it does no harm to the aim, snapshots and iterators are held across the
 //! events.
 
+pub mod bounds;
 mod changes;
 mod expiry;
 mod script;

@@ -246,8 +246,14 @@ bugs! {
     ClusterForever,
     /// I7: it copies more than garbage leaves room for.
     ClusterBeyondRoom,
+    /// I7: what readers hold on disk is no garbage to it.
+    ClusterBesideReaders,
     /// I7: it does not wait until writers are idle, and copies though no scan has lost anything.
-    ClusterUnpaid,
+    ClusterUncharged,
+    /// I7: what scans have charged is not spent.
+    ClusterUnspent,
+    /// I7: a slice does not look whether a merge waits for it.
+    ClusterUnaware,
     /// I7: a slice ends with its partition alone, and merges wait for it.
     ClusterWhole,
     /// I7: it moves large values, which are as good alone.

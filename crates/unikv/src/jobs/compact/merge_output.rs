@@ -214,7 +214,7 @@ impl<'a> MergeOutput<'a> {
         let Some(slice) = self.rules.slice.filter(|_| copied > before) else {
             return true;
         };
-        let looks = copied / LOOK_EVERY > before / LOOK_EVERY;
+        let looks = copied / LOOK_EVERY > before / LOOK_EVERY && !seeded!(ClusterUnaware);
         let ends = copied >= slice.most_bytes || looks && (slice.is_awaited)();
         !ends || seeded!(ClusterWhole)
     }

@@ -141,7 +141,7 @@ impl Background {
     /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
     pub(crate) fn clusters_when_idle(&self) -> bool {
         self.may_cluster()
-            && (self.idle_begins_in(self.core.now()).is_none() || seeded!(ClusterUnpaid))
+            && (self.idle_begins_in(self.core.now()).is_none() || seeded!(ClusterUncharged))
             && self.read.view.load().sealed.is_empty()
     }
 
@@ -239,6 +239,7 @@ impl Background {
         let left_alone = self.space.left_alone(version);
         // What somebody still reads stays on disk, though the version knows it no more.
         let (_, pinned) = self.core.store.pinned();
+        let pinned = slip!(ClusterBesideReaders, 0, pinned);
         let choose = |most: u64| {
             let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
             let room = slip!(ClusterBeyondRoom, u64::MAX, room);

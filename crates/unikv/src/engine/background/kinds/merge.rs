@@ -339,7 +339,8 @@ impl Background {
             Purpose::Collect => add(&counters.gcs, 1),
             Purpose::Cluster => {
                 add(&counters.clusterings, 1);
-                plan.partition.scan_cost.spend(copied);
+                let spent = slip!(ClusterUnspent, 0, copied);
+                plan.partition.scan_cost.spend(spent);
             }
         }
         add(all, bytes);

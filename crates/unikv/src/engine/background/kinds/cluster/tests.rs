@@ -364,6 +364,55 @@ fn slices_are_small_and_what_happens_between_them_changes_only_the_plan() {
     ends_well(&machine, db, &model);
 }
 
+/// Of several megabytes it has copied one when it looks, and commits that.
+#[test]
+fn a_slice_ends_for_a_merge_that_waits() {
+    const LEN: usize = 20 << 10;
+    let machine = Machine::new(95);
+    let (db, runtime) = machine.open(idle().memtable_bytes(4 << 20).unsorted_bytes(64 << 20));
+    let mut model = Model::new();
+    let mut write = |keys: &mut dyn Iterator<Item = u32>, fill: u8| {
+        for key in keys.map(key) {
+            let value = vec![fill; LEN];
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        db.flush().unwrap();
+    };
+    for part in 0..8 {
+        write(&mut (part..KEYS).step_by(8), part as u8);
+    }
+    db.compact().unwrap();
+    // Too little to be merged for scans alone.
+    write(&mut (KEYS..KEYS + 2), 100);
+    let (inside, mut began) = (db.clone(), false);
+    machine.disk.set_fault(Box::new(move |call| {
+        let is_first = !began && call.path.to_string_lossy().ends_with(".rec");
+        began |= is_first;
+        if is_first {
+            let mut catalog = inside.0.engine.background.catalog.lock();
+            let partition = Arc::clone(&catalog.version.partitions()[0]);
+            assert!(catalog.freeze(&partition));
+        }
+        Fault::None
+    }));
+    let merges = db.stats().merges;
+    let asked = db.0.engine.background.idle.asked.add();
+    while db.stats().clusterings == 0 {
+        assert!(runtime.run_one(), "nothing is copied");
+    }
+    drop(asked);
+    machine.disk.clear_faults();
+    let copied = db.stats().clustered_bytes;
+    assert!(copied < (1 << 20) + 2 * LEN as u64, "{copied} bytes");
+    assert_eq!(db.stats().merges, merges);
+    db.quiesce().unwrap();
+    let stats = db.stats();
+    assert!(stats.merges > merges && stats.clusterings > 1);
+    assert!(stats.clustered_bytes as usize >= 7 * LEN * KEYS as usize / 8);
+    ends_well(&machine, db, &model);
+}
+
 #[test]
 fn what_scans_have_lost_outlives_the_process() {
     let (machine, db, model) = scattered(88);
