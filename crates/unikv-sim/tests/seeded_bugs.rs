@@ -714,6 +714,18 @@ const CASES: &[Case] = &[
     ),
     Case(Seeded::RefusedAndWritten, Shortage, 0),
     Case(
+        Seeded::QueueOvertakes,
+        unit(
+            "engine::write::queue::tests::a_newcomer_takes_along_those_that_sleep_or_waits_behind_them",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::QueueSleeps,
+        unit("engine::write::queue::tests::who_is_refused_does_not_keep_the_next_one_asleep"),
+        0,
+    ),
+    Case(
         Seeded::HastyWaits,
         unit(
             "engine::write::admission::tests::writes_that_may_not_wait_are_refused_while_all_memtables_are_sealed",

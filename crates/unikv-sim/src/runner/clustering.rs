@@ -143,9 +143,11 @@ impl Runner {
                 self.watched.wrote = before.now;
             }
         }
-        let slice = self.slice_bytes();
+        // The last slices may go beyond it.
+        let workers = self.config.background_threads as u64;
+        let beyond = workers * (self.slice_bytes() + self.of_one_key(&now));
         assert!(
-            life.clustered_bytes <= 2 * life.user_bytes_written + slice,
+            life.clustered_bytes <= 2 * life.user_bytes_written + beyond,
             "more is copied for scans than twice what was written: {life:#?}"
         );
         assert!(
@@ -159,14 +161,17 @@ impl Runner {
         self.config.unsorted_bytes.clamp(4 << 10, 64 << 20)
     }
 
+    /// Bytes of the records of one key at most: all versions that somebody may see move together.
+    fn of_one_key(&self, figures: &Figures) -> u64 {
+        (2 + figures.readers) * (self.watched.longest + FRAME_BYTES)
+    }
+
     fn bounds_hold(&self, before: &Figures, now: &Figures, op: &Op) {
         let (slices, copied) = (now.slices - before.slices, now.copied - before.copied);
         if slices == 0 {
             return;
         }
-        // All versions of a key that somebody may see move together.
-        let versions = 2 + before.readers.max(now.readers);
-        let beyond = slices * versions * (self.watched.longest + FRAME_BYTES);
+        let beyond = slices * self.of_one_key(before).max(self.of_one_key(now));
         let told = || format!("{op:?} {before:#?} {now:#?} {:#?}", self.watched);
         assert!(
             copied <= slices * self.slice_bytes() + beyond,

@@ -208,8 +208,7 @@ bugs! {
     SortedStoreFirst,
     /// I5: a merge takes newer generations before the oldest.
     MergeNewestFirst,
-    /// I7: of many small partitions, those at the end wait for all others to be merged, again and
-    /// again, and keep the files that all of them share.
+    /// I7: of many small partitions, the last ones never have their turn, and keep shared files.
     MergeSmallInKeyOrder,
     /// I1: a job of several merges lists key tables whose bytes are not durable.
     MergeUnsynced,
@@ -219,8 +218,7 @@ bugs! {
     MergeBeyondBorder,
     /// I5: garbage collection gives what it moves a new sequence number.
     GcRenumbers,
-    /// I5: garbage collection does not hold the lease by which no merge runs beside it. Nothing
-    /// else keeps it from pointing to a version that was overwritten meanwhile.
+    /// I5: garbage collection does not hold the lease by which no merge runs beside it.
     GcUnleased,
     /// I7: garbage collection finds that there is never enough to do.
     GcNever,
@@ -345,6 +343,10 @@ bugs! {
     GroupNotCompared,
     /// I5: a transaction's iterator ends where its own deletes begin.
     OwnDeletesEnd,
+    /// I6: a newcomer leads before those that wait and that it does not take along.
+    QueueOvertakes,
+    /// I6: when the writer that was woken is refused, nobody wakes the next.
+    QueueSleeps,
     /// I6: a write that may not wait waits for flushes.
     HastyWaits,
     /// I6: a write that may not wait pauses for what it costs.

@@ -64,8 +64,9 @@ impl WritePath {
         }
         let is_large = batch.byte_len() as u64 > self.core.memory.plan.queued_bytes;
         let runtime = &*self.core.store.env().runtime;
+        let most_bytes = self.core.memory.plan.group_bytes;
         let enter = || {
-            self.queue.enter(runtime, mode, || {
+            self.queue.enter(runtime, mode, most_bytes, || {
                 if is_large {
                     Request::to_lead(mode, runtime)
                 } else {

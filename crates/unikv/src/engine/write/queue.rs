@@ -1,13 +1,15 @@
 //! The queue of writers: which one leads, and which wait for a leader's result.
 //!
 //! At most one writer leads. It commits its own batch and takes along those that wait; they get
-//! their result from it and return without the commit lock. A leader that has ended makes the
-//! oldest writer that still waits the next one, so no newcomer overtakes.
+//! their result from it and return without the commit lock. A leader that has ended wakes the
+//! oldest writer that still waits. Until that one leads, a newcomer may, if it takes along all that
+//! wait: so none overtakes, and a thread that runs need not wait for one that sleeps.
 //!
 //! Lock: `state`, a leaf, held for a look or a change. Each writer that waits has an event of its
 //! own, notified under no lock.
 
-use crate::base::sync::Mutex;
+use crate::base::seeded::seeded;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::engine::recent::reads::ReadSet;
 use crate::error::{Error, Result};
 use crate::memtable::Batch;
@@ -69,13 +71,27 @@ pub(crate) struct Request {
     reads: Option<Arc<ReadSet>>,
     /// Its batch is too large to be copied here: it waits until it leads.
     commits_itself: bool,
-    outcome: Mutex<Option<Outcome>>,
+    result: Mutex<Option<Result<()>>>,
     woken: Arc<dyn Event>,
 }
 
-enum Outcome {
-    Leads,
-    Result(Result<()>),
+impl State {
+    /// Whether a leader would take along all that wait.
+    fn all_fit(&self, most_bytes: u64) -> bool {
+        let bytes = self.waiting.iter().map(|r| r.batch.byte_len() as u64);
+        let all_may = || !self.waiting.iter().any(|r| r.commits_itself);
+        let fit = || bytes.sum::<u64>() <= most_bytes && all_may();
+        self.waiting.is_empty() || seeded!(QueueOvertakes) || fit()
+    }
+
+    /// Wakes the oldest writer that waits, if nobody leads.
+    fn wake_next(state: MutexGuard<'_, State>) {
+        let next = state.waiting.front().filter(|_| !state.is_led).cloned();
+        drop(state);
+        if let Some(next) = next {
+            next.woken.notify();
+        }
+    }
 }
 
 impl Request {
@@ -86,7 +102,7 @@ impl Request {
             mode: write.mode,
             reads: write.reads.cloned(),
             commits_itself: false,
-            outcome: Mutex::new(None),
+            result: Mutex::new(None),
             woken: runtime.event(),
         }
     }
@@ -115,25 +131,8 @@ impl Request {
 
     /// Gives the request its result.
     pub(crate) fn answer(&self, result: Result<()>) {
-        self.end(Outcome::Result(result));
-    }
-
-    fn end(&self, outcome: Outcome) {
-        *self.outcome.lock() = Some(outcome);
+        *self.result.lock() = Some(result);
         self.woken.notify();
-    }
-
-    fn wait(&self, runtime: &dyn Runtime) -> Outcome {
-        let look = || self.outcome.lock().take();
-        let seen = (0..SPINS + YIELDS).find_map(|i| {
-            if i < SPINS {
-                std::hint::spin_loop()
-            } else {
-                runtime.yield_now()
-            }
-            (self.woken.epoch() > 0).then(look)?
-        });
-        seen.unwrap_or_else(|| wait_for(&*self.woken, look))
     }
 }
 
@@ -147,39 +146,60 @@ pub(crate) enum Turn<'a> {
 
 impl WriteQueue {
     /// Returns when this writer leads, or another has dealt with the batch of the request that
-    /// `make` returns.
+    /// `make` returns. It takes along `most_bytes` of those that wait.
     pub(crate) fn enter(
         &self,
         runtime: &dyn Runtime,
         mode: WriteMode,
+        most_bytes: u64,
         make: impl FnOnce() -> Request,
     ) -> Turn<'_> {
-        let would_block = || Turn::Ended(Err(Error::would_block()));
-        {
+        let come = |request: Option<&Arc<Request>>| {
             let mut state = self.state.lock();
             if mode.no_wait && state.delays > 0 {
-                return would_block();
+                return Some(Turn::Ended(Err(Error::would_block())));
             }
-            if let Some(lead) = self.try_lead(&mut state) {
-                return Turn::Leads(lead);
+            if !state.is_led && state.all_fit(most_bytes) {
+                state.is_led = true;
+                return Some(Turn::Leads(Lead(self)));
             }
-        }
-        // A batch is copied under no lock.
-        let request = Arc::new(make());
-        {
+            state.waiting.extend(request.cloned());
+            None
+        };
+        come(None).unwrap_or_else(|| {
+            // A batch is copied under no lock.
+            let request = Arc::new(make());
+            come(Some(&request)).unwrap_or_else(|| self.wait(&request, runtime))
+        })
+    }
+
+    fn wait(&self, request: &Arc<Request>, runtime: &dyn Runtime) -> Turn<'_> {
+        let look = || {
+            if let Some(result) = request.result.lock().take() {
+                return Some(Turn::Ended(result));
+            }
             let mut state = self.state.lock();
-            if mode.no_wait && state.delays > 0 {
-                return would_block();
+            let is_first = state
+                .waiting
+                .front()
+                .is_some_and(|r| Arc::ptr_eq(r, request));
+            (is_first && !state.is_led).then(|| {
+                state.waiting.pop_front();
+                state.is_led = true;
+                Turn::Leads(Lead(self))
+            })
+        };
+        let mut seen = 0;
+        let turn = (0..SPINS + YIELDS).find_map(|i| {
+            if i < SPINS {
+                std::hint::spin_loop()
+            } else {
+                runtime.yield_now()
             }
-            if let Some(lead) = self.try_lead(&mut state) {
-                return Turn::Leads(lead);
-            }
-            state.waiting.push_back(Arc::clone(&request));
-        }
-        match request.wait(runtime) {
-            Outcome::Leads => Turn::Leads(Lead(self)),
-            Outcome::Result(result) => Turn::Ended(result),
-        }
+            let epoch = request.woken.epoch();
+            (std::mem::replace(&mut seen, epoch) != epoch).then(look)?
+        });
+        turn.unwrap_or_else(|| wait_for(&*request.woken, look))
     }
 
     /// Whoever has the commit lock is about to wait for the background. Until what is returned is
@@ -196,12 +216,11 @@ impl WriteQueue {
         for request in refused {
             request.answer(Err(Error::would_block()));
         }
+        // The one that was woken may be among them.
+        if !seeded!(QueueSleeps) {
+            State::wake_next(self.state.lock());
+        }
         Delayed(self)
-    }
-
-    fn try_lead(&self, state: &mut State) -> Option<Lead<'_>> {
-        let is_led = std::mem::replace(&mut state.is_led, true);
-        (!is_led).then(|| Lead(self))
     }
 
     /// How many writers wait.
@@ -241,15 +260,9 @@ impl Lead<'_> {
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        let next = {
-            let mut state = self.0.state.lock();
-            let next = state.waiting.pop_front();
-            state.is_led = next.is_some();
-            next
-        };
-        if let Some(next) = next {
-            next.end(Outcome::Leads);
-        }
+        let mut state = self.0.state.lock();
+        state.is_led = false;
+        State::wake_next(state);
     }
 }
 
@@ -263,7 +276,7 @@ mod tests {
     /// Enters with a batch that may be taken along.
     fn enter<'a>(queue: &'a WriteQueue, value: &str) -> Turn<'a> {
         let runtime = OsRuntime::default();
-        queue.enter(&runtime, WriteMode::default(), || {
+        queue.enter(&runtime, WriteMode::default(), u64::MAX, || {
             let mut batch = Batch::new();
             batch.put("key", value);
             let write = Write {
@@ -301,6 +314,67 @@ mod tests {
         assert!(matches!(enter(&queue, "4"), Turn::Leads(_)));
     }
 
+    /// A writer that has come and whose thread does not run.
+    fn asleep(queue: &WriteQueue, mode: WriteMode, batch: &Batch) -> Arc<Request> {
+        let reads = None;
+        let write = Write { batch, mode, reads };
+        let request = Arc::new(Request::new(write, &OsRuntime::default()));
+        queue.state.lock().waiting.push_back(Arc::clone(&request));
+        request
+    }
+
+    #[test]
+    fn a_newcomer_takes_along_those_that_sleep_or_waits_behind_them() {
+        let (queue, runtime) = (WriteQueue::default(), OsRuntime::default());
+        let mut batch = Batch::new();
+        batch.put("key", "1");
+        let sleeps = asleep(&queue, WriteMode::default(), &batch);
+        let Turn::Leads(newcomer) = enter(&queue, "2") else {
+            panic!("nobody led");
+        };
+        let group = newcomer.take(u64::MAX);
+        assert!(group.len() == 1 && Arc::ptr_eq(&group[0], &sleeps));
+        drop(newcomer);
+        group[0].answer(Ok(()));
+        assert!(matches!(queue.wait(&sleeps, &runtime), Turn::Ended(Ok(()))));
+
+        let sleeps = asleep(&queue, WriteMode::default(), &batch);
+        let _limit = limit("a writer of the queue");
+        let mode = WriteMode::default();
+        // It takes nobody along.
+        let enters = || queue.enter(&runtime, mode, 0, || Request::to_lead(mode, &runtime));
+        std::thread::scope(|scope| {
+            let behind = scope.spawn(enters);
+            testing::wait_for("a newcomer", || {
+                queue.waiting() == 2 || behind.is_finished()
+            });
+            assert_eq!(queue.waiting(), 2, "who sleeps was overtaken");
+            assert!(matches!(queue.wait(&sleeps, &runtime), Turn::Leads(_)));
+            assert!(matches!(behind.join().unwrap(), Turn::Leads(_)));
+        });
+    }
+
+    #[test]
+    fn who_is_refused_does_not_keep_the_next_one_asleep() {
+        let queue = WriteQueue::default();
+        let no_wait = WriteMode {
+            no_wait: true,
+            ..WriteMode::default()
+        };
+        let Turn::Leads(leads) = enter(&queue, "1") else {
+            panic!("nobody led");
+        };
+        let hasty = asleep(&queue, no_wait, &Batch::new());
+        let patient = asleep(&queue, WriteMode::default(), &Batch::new());
+        drop(leads);
+        assert_eq!((hasty.woken.epoch(), patient.woken.epoch()), (1, 0));
+        let _delayed = queue.delay();
+        assert!(hasty.result.lock().as_ref().is_some_and(Result::is_err));
+        assert_eq!(patient.woken.epoch(), 1);
+        let turn = queue.wait(&patient, &OsRuntime::default());
+        assert!(matches!(turn, Turn::Leads(_)));
+    }
+
     #[test]
     fn a_writer_with_a_large_batch_is_not_taken_along() {
         let queue = WriteQueue::default();
@@ -312,7 +386,7 @@ mod tests {
         std::thread::scope(|scope| {
             let large = scope.spawn(|| {
                 let mode = WriteMode::default();
-                let turn = queue.enter(&runtime, mode, || Request::to_lead(mode, &runtime));
+                let turn = queue.enter(&runtime, mode, 0, || Request::to_lead(mode, &runtime));
                 matches!(turn, Turn::Leads(_))
             });
             testing::wait_for("the large writer", || queue.waiting() == 1);
@@ -330,7 +404,8 @@ mod tests {
             no_wait: true,
             ..WriteMode::default()
         };
-        let enter_hasty = || queue.enter(&runtime, no_wait, || Request::to_lead(no_wait, &runtime));
+        let enter_hasty =
+            || queue.enter(&runtime, no_wait, 0, || Request::to_lead(no_wait, &runtime));
         let is_refused = |turn| match turn {
             Turn::Ended(Err(error)) => error.kind() == ErrorKind::WouldBlock,
             _ => false,
