@@ -104,4 +104,6 @@ pub(crate) enum Weakness {
     JobTellsNobody,
     /// What is written while a segment is synced counts as durable.
     MarkTooHigh,
+    /// A writer that has led wakes nobody who waits.
+    LeadTellsNobody,
 }
