@@ -62,11 +62,13 @@ impl WritePath {
         if self.recent.turns.is_taken() && !is_alone && !mode.no_wait {
             self.recent.turns.wait(|| self.core.now());
         }
-        let is_large = batch.byte_len() as u64 > self.core.memory.plan.queued_bytes;
+        let (bytes, plan) = (batch.byte_len() as u64, &self.core.memory.plan);
+        let is_large = bytes > plan.queued_bytes;
+        // Others are not to wait for a long batch, nor one that may not wait for them.
+        let room = (!is_large && !mode.no_wait).then(|| plan.group_bytes.saturating_sub(bytes));
         let runtime = &*self.core.store.env().runtime;
-        let most_bytes = self.core.memory.plan.group_bytes;
         let enter = || {
-            self.queue.enter(runtime, mode, most_bytes, || {
+            self.queue.enter(runtime, mode, room, || {
                 if is_large {
                     Request::to_lead(mode, runtime)
                 } else {

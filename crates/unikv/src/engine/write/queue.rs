@@ -2,8 +2,8 @@
 //!
 //! At most one writer leads. It commits its own batch and takes along those that wait; they get
 //! their result from it and return without the commit lock. A leader that has ended wakes the
-//! oldest writer that still waits. Until that one leads, a newcomer may, if it takes along all that
-//! wait: so none overtakes, and a thread that runs need not wait for one that sleeps.
+//! oldest writer that still waits. Until that one leads, a newcomer may that takes all of them along
+//! in its group: so a thread that runs need not wait for one that sleeps, and none is overtaken.
 //!
 //! Lock: `state`, a leaf, held for a look or a change. Each writer that waits has an event of its
 //! own, notified under no lock.
@@ -79,12 +79,16 @@ pub(crate) struct Request {
 }
 
 impl State {
-    /// Whether a leader would take along all that wait.
-    fn all_fit(&self, most_bytes: u64) -> bool {
+    /// Whether a newcomer may lead that takes along batches of so many bytes; `None`: it may not
+    /// before those that wait. What a transaction has read is not to be overwritten before it.
+    fn may_lead(&self, room: Option<u64>) -> bool {
+        if self.is_led {
+            return false;
+        }
         let bytes = self.waiting.iter().map(|r| r.batch.byte_len() as u64);
-        let all_may = || !self.waiting.iter().any(|r| r.commits_itself);
-        let fit = || bytes.sum::<u64>() <= most_bytes && all_may();
-        self.waiting.is_empty() || seeded!(QueueOvertakes) || fit()
+        let is_apart = |r: &Arc<Request>| r.commits_itself || r.reads.is_some();
+        let fit = |room| bytes.sum::<u64>() <= room && !self.waiting.iter().any(is_apart);
+        self.waiting.is_empty() || room.is_some_and(fit) || seeded!(QueueOvertakes)
     }
 
     /// Wakes the oldest writer that waits, if nobody leads.
@@ -149,12 +153,12 @@ pub(crate) enum Turn<'a> {
 
 impl WriteQueue {
     /// Returns when this writer leads, or another has dealt with the batch of the request that
-    /// `make` returns. It takes along `most_bytes` of those that wait.
+    /// `make` returns. `room`: of how many bytes this one would take along what came before it.
     pub(crate) fn enter(
         &self,
         runtime: &dyn Runtime,
         mode: WriteMode,
-        most_bytes: u64,
+        room: Option<u64>,
         make: impl FnOnce() -> Request,
     ) -> Turn<'_> {
         let come = |request: Option<&Arc<Request>>| {
@@ -162,7 +166,7 @@ impl WriteQueue {
             if mode.no_wait && state.delays > 0 {
                 return Some(Turn::Ended(Err(Error::would_block())));
             }
-            if !state.is_led && state.all_fit(most_bytes) {
+            if state.may_lead(room) {
                 state.is_led = true;
                 return Some(Turn::Leads(Lead(self)));
             }
@@ -242,7 +246,7 @@ impl Drop for Delayed<'_> {
     }
 }
 
-/// The right to commit. The next writer has it when this is dropped.
+/// The right to commit. Once this is dropped, the next writer may have it.
 pub(crate) struct Lead<'a>(&'a WriteQueue);
 
 impl Lead<'_> {
@@ -274,6 +278,7 @@ impl Drop for Lead<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::keys::SeqNo;
     use crate::error::ErrorKind;
     use crate::testing::{self, limit};
     use crate::vfs::os::OsRuntime;
@@ -281,7 +286,7 @@ mod tests {
     /// Enters with a batch that may be taken along.
     fn enter<'a>(queue: &'a WriteQueue, value: &str) -> Turn<'a> {
         let runtime = OsRuntime::default();
-        queue.enter(&runtime, WriteMode::default(), u64::MAX, || {
+        queue.enter(&runtime, WriteMode::default(), Some(1 << 10), || {
             let mut batch = Batch::new();
             batch.put("key", value);
             let write = Write {
@@ -310,7 +315,7 @@ mod tests {
             testing::wait_for("the third writer", || queue.waiting() == 2);
             let group = first.take(1);
             assert_eq!(group.len(), 1, "one in any case, and no more than fit");
-            // The leader goes before it answers: the next one leads at once.
+            // The leader goes before it answers: the next one need not wait for that.
             drop(first);
             assert_eq!(leads.join().unwrap(), 0, "nobody came behind it");
             group.iter().for_each(|request| request.answer(Ok(())));
@@ -346,8 +351,8 @@ mod tests {
         let sleeps = asleep(&queue, WriteMode::default(), &batch);
         let _limit = limit("a writer of the queue");
         let mode = WriteMode::default();
-        // It takes nobody along.
-        let enters = || queue.enter(&runtime, mode, 0, || Request::to_lead(mode, &runtime));
+        // It takes along nobody who came before it.
+        let enters = || queue.enter(&runtime, mode, None, || Request::to_lead(mode, &runtime));
         std::thread::scope(|scope| {
             let behind = scope.spawn(enters);
             testing::wait_for("a newcomer", || {
@@ -357,6 +362,34 @@ mod tests {
             assert!(matches!(queue.wait(&sleeps, &runtime), Turn::Leads(_)));
             assert!(matches!(behind.join().unwrap(), Turn::Leads(_)));
         });
+    }
+
+    #[test]
+    fn nobody_leads_before_large_batches_and_transactions_that_wait_nor_without_room() {
+        let (mode, runtime) = (WriteMode::default(), OsRuntime::default());
+        let mut batch = Batch::new();
+        batch.put("key", "1");
+        let may_lead = |waits: Request, room| {
+            let waiting = [Arc::new(waits)].into();
+            State {
+                waiting,
+                ..State::default()
+            }
+            .may_lead(room)
+        };
+        let write = |reads| Write {
+            batch: &batch,
+            mode,
+            reads,
+        };
+        let bytes = batch.byte_len() as u64;
+        let plain = || Request::new(write(None), &runtime);
+        assert!(may_lead(plain(), Some(bytes)));
+        assert!(!may_lead(plain(), Some(bytes - 1)) && !may_lead(plain(), None));
+        let transaction = Arc::new(ReadSet::new(SeqNo(1)));
+        let transaction = Request::new(write(Some(&transaction)), &runtime);
+        assert!(!may_lead(transaction, Some(bytes)));
+        assert!(!may_lead(Request::to_lead(mode, &runtime), Some(bytes)));
     }
 
     #[test]
@@ -391,7 +424,7 @@ mod tests {
         std::thread::scope(|scope| {
             let large = scope.spawn(|| {
                 let mode = WriteMode::default();
-                let turn = queue.enter(&runtime, mode, 0, || Request::to_lead(mode, &runtime));
+                let turn = queue.enter(&runtime, mode, None, || Request::to_lead(mode, &runtime));
                 matches!(turn, Turn::Leads(_))
             });
             testing::wait_for("the large writer", || queue.waiting() == 1);
@@ -409,8 +442,11 @@ mod tests {
             no_wait: true,
             ..WriteMode::default()
         };
-        let enter_hasty =
-            || queue.enter(&runtime, no_wait, 0, || Request::to_lead(no_wait, &runtime));
+        let enter_hasty = || {
+            queue.enter(&runtime, no_wait, None, || {
+                Request::to_lead(no_wait, &runtime)
+            })
+        };
         let is_refused = |turn| match turn {
             Turn::Ended(Err(error)) => error.kind() == ErrorKind::WouldBlock,
             _ => false,

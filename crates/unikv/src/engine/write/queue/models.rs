@@ -18,8 +18,8 @@ impl Writers {
     /// One enters, with a batch that may be taken along or that it commits itself.
     fn write(&self, commits_itself: bool) {
         let (mode, runtime) = (WriteMode::default(), OsRuntime::default());
-        let most_bytes = if commits_itself { 0 } else { u64::MAX };
-        let turn = self.queue.enter(&runtime, mode, most_bytes, || Request {
+        let room = (!commits_itself).then_some(u64::MAX);
+        let turn = self.queue.enter(&runtime, mode, room, || Request {
             commits_itself,
             ..Request::to_lead(mode, &runtime)
         });
@@ -27,7 +27,7 @@ impl Writers {
             return;
         };
         assert!(!self.is_led.swap(true, Ordering::Relaxed), "two lead");
-        let group = lead.take(most_bytes);
+        let group = lead.take(u64::MAX);
         self.committed.fetch_add(1 + group.len(), Ordering::Relaxed);
         self.is_led.store(false, Ordering::Relaxed);
         drop(lead);
