@@ -2,8 +2,8 @@
 //!
 //! At most one writer leads. It commits its own batch and takes along those that wait; they get
 //! their result from it and return without the commit lock. A leader that has ended wakes the
-//! oldest writer that still waits. Until that one leads, a newcomer may that takes all of them along
-//! in its group: so a thread that runs need not wait for one that sleeps, and none is overtaken.
+//! oldest writer that still waits. Until that one leads, a newcomer may if it takes all of them
+//! along in its group: a thread that runs does not wait for one that sleeps, nor overtakes it.
 //!
 //! Lock: `state`, a leaf, held for a look or a change. Each writer that waits has an event of its
 //! own, notified under no lock.
@@ -79,8 +79,8 @@ pub(crate) struct Request {
 }
 
 impl State {
-    /// Whether a newcomer may lead that takes along batches of so many bytes; `None`: it may not
-    /// before those that wait. What a transaction has read is not to be overwritten before it.
+    /// Whether a newcomer may lead that has `room` for what came before it; `None`: it has none.
+    /// What a transaction has read is not to be overwritten before it.
     fn may_lead(&self, room: Option<u64>) -> bool {
         if self.is_led {
             return false;
