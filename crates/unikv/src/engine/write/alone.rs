@@ -32,7 +32,7 @@ impl Alone {
         let mode = WriteMode::default();
         let turn = path
             .queue
-            .enter(runtime, mode, None, || Request::to_lead(mode, runtime));
+            .enter(runtime, mode, || None, || Request::to_lead(mode, runtime));
         if let Turn::Leads(lead) = turn {
             drop(lead);
         }

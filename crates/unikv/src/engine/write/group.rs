@@ -65,7 +65,7 @@ impl WritePath {
         let (bytes, plan) = (batch.byte_len() as u64, &self.core.memory.plan);
         let is_large = bytes > plan.queued_bytes;
         // Others are not to wait for a long batch, nor one that may not wait for them.
-        let room = (!is_large && !mode.no_wait).then(|| plan.group_bytes.saturating_sub(bytes));
+        let room = || (!is_large && !mode.no_wait).then(|| plan.group_bytes.saturating_sub(bytes));
         let runtime = &*self.core.store.env().runtime;
         let enter = || {
             self.queue.enter(runtime, mode, room, || {

@@ -81,14 +81,17 @@ pub(crate) struct Request {
 impl State {
     /// Whether a newcomer may lead that has `room` for what came before it; `None`: it has none.
     /// What a transaction has read is not to be overwritten before it.
-    fn may_lead(&self, room: Option<u64>) -> bool {
-        if self.is_led {
-            return false;
-        }
+    #[inline]
+    fn may_lead(&self, room: impl FnOnce() -> Option<u64>) -> bool {
+        !self.is_led && (self.waiting.is_empty() || self.takes_all(room()))
+    }
+
+    #[cold]
+    fn takes_all(&self, room: Option<u64>) -> bool {
         let bytes = self.waiting.iter().map(|r| r.batch.byte_len() as u64);
         let is_apart = |r: &Arc<Request>| r.commits_itself || r.reads.is_some();
         let fit = |room| bytes.sum::<u64>() <= room && !self.waiting.iter().any(is_apart);
-        self.waiting.is_empty() || room.is_some_and(fit) || seeded!(QueueOvertakes)
+        room.is_some_and(fit) || seeded!(QueueOvertakes)
     }
 
     /// Wakes the oldest writer that waits, if nobody leads.
@@ -158,7 +161,7 @@ impl WriteQueue {
         &self,
         runtime: &dyn Runtime,
         mode: WriteMode,
-        room: Option<u64>,
+        room: impl Fn() -> Option<u64>,
         make: impl FnOnce() -> Request,
     ) -> Turn<'_> {
         let come = |request: Option<&Arc<Request>>| {
@@ -166,7 +169,7 @@ impl WriteQueue {
             if mode.no_wait && state.delays > 0 {
                 return Some(Turn::Ended(Err(Error::would_block())));
             }
-            if state.may_lead(room) {
+            if state.may_lead(&room) {
                 state.is_led = true;
                 return Some(Turn::Leads(Lead(self)));
             }
@@ -286,16 +289,21 @@ mod tests {
     /// Enters with a batch that may be taken along.
     fn enter<'a>(queue: &'a WriteQueue, value: &str) -> Turn<'a> {
         let runtime = OsRuntime::default();
-        queue.enter(&runtime, WriteMode::default(), Some(1 << 10), || {
-            let mut batch = Batch::new();
-            batch.put("key", value);
-            let write = Write {
-                batch: &batch,
-                mode: WriteMode::default(),
-                reads: None,
-            };
-            Request::new(write, &runtime)
-        })
+        queue.enter(
+            &runtime,
+            WriteMode::default(),
+            || Some(1 << 10),
+            || {
+                let mut batch = Batch::new();
+                batch.put("key", value);
+                let write = Write {
+                    batch: &batch,
+                    mode: WriteMode::default(),
+                    reads: None,
+                };
+                Request::new(write, &runtime)
+            },
+        )
     }
 
     #[test]
@@ -352,7 +360,7 @@ mod tests {
         let _limit = limit("a writer of the queue");
         let mode = WriteMode::default();
         // It takes along nobody who came before it.
-        let enters = || queue.enter(&runtime, mode, None, || Request::to_lead(mode, &runtime));
+        let enters = || queue.enter(&runtime, mode, || None, || Request::to_lead(mode, &runtime));
         std::thread::scope(|scope| {
             let behind = scope.spawn(enters);
             testing::wait_for("a newcomer", || {
@@ -375,7 +383,7 @@ mod tests {
                 waiting,
                 ..State::default()
             }
-            .may_lead(room)
+            .may_lead(|| room)
         };
         let write = |reads| Write {
             batch: &batch,
@@ -424,7 +432,8 @@ mod tests {
         std::thread::scope(|scope| {
             let large = scope.spawn(|| {
                 let mode = WriteMode::default();
-                let turn = queue.enter(&runtime, mode, None, || Request::to_lead(mode, &runtime));
+                let turn =
+                    queue.enter(&runtime, mode, || None, || Request::to_lead(mode, &runtime));
                 matches!(turn, Turn::Leads(_))
             });
             testing::wait_for("the large writer", || queue.waiting() == 1);
@@ -443,9 +452,12 @@ mod tests {
             ..WriteMode::default()
         };
         let enter_hasty = || {
-            queue.enter(&runtime, no_wait, None, || {
-                Request::to_lead(no_wait, &runtime)
-            })
+            queue.enter(
+                &runtime,
+                no_wait,
+                || None,
+                || Request::to_lead(no_wait, &runtime),
+            )
         };
         let is_refused = |turn| match turn {
             Turn::Ended(Err(error)) => error.kind() == ErrorKind::WouldBlock,

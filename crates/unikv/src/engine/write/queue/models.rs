@@ -18,7 +18,7 @@ impl Writers {
     /// One enters, with a batch that may be taken along or that it commits itself.
     fn write(&self, commits_itself: bool) {
         let (mode, runtime) = (WriteMode::default(), OsRuntime::default());
-        let room = (!commits_itself).then_some(u64::MAX);
+        let room = || (!commits_itself).then_some(u64::MAX);
         let turn = self.queue.enter(&runtime, mode, room, || Request {
             commits_itself,
             ..Request::to_lead(mode, &runtime)
