@@ -28,7 +28,7 @@ use unikv::Seeded;
 use unikv_sim::crash::{self, Depth};
 use unikv_sim::damage::{self, shapes::SHAPES};
 use unikv_sim::history::{History, Mix};
-use unikv_sim::scenario::bounds::{self, Bound};
+use unikv_sim::scenario::bounds;
 use unikv_sim::{fault, runner};
 
 /// The kinds of test, with the seeds and lengths that they have elsewhere.
@@ -117,7 +117,7 @@ impl By {
                 let shape = &SHAPES[seed as usize % SHAPES.len()];
                 damage::explore(&shape.build(1), None);
             }
-            By::Bounds => bounds::all().iter().for_each(Bound::play),
+            By::Bounds => bounds::all().iter().for_each(bounds::play),
             By::Test(..) => {}
         }
     }
@@ -715,9 +715,7 @@ const CASES: &[Case] = &[
     Case(Seeded::RefusedAndWritten, Shortage, 0),
     Case(
         Seeded::QueueOvertakes,
-        unit(
-            "engine::write::queue::tests::a_newcomer_takes_along_those_that_sleep_or_waits_behind_them",
-        ),
+        unit("engine::write::queue::tests::a_newcomer_takes_along_sleepers_or_waits_after_them"),
         0,
     ),
     Case(

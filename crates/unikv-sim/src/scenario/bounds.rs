@@ -1,10 +1,12 @@
 //! Histories that go to the bounds of what is copied for scans: see `runner/clustering.rs`. They
 //! are longer than scenarios, and nothing is cut or fails in them.
 
+use super::Scenario;
 use super::script::{Script, key, quiet};
 use crate::config::Config;
 use crate::history::{History, Op, Range, SLOTS, Walk};
-use crate::runner::{Coverage, LARGE_BYTES, Runner, Tolerance};
+use crate::moments::Seen;
+use crate::runner::{LARGE_BYTES, Runner, Tolerance};
 use unikv::Clustering;
 use unikv::vfs::sim::SimVfs;
 
@@ -12,50 +14,38 @@ use unikv::vfs::sim::SimVfs;
 const KEYS: u32 = 200;
 const VALUE_BYTES: usize = 200;
 
-/// A history, and whether a run of it came to its bound.
-#[derive(Clone, Debug)]
-pub struct Bound {
-    /// What it is called.
-    pub name: &'static str,
-    /// What is played.
-    pub history: History,
-    /// Whether a run met what it is about.
-    pub did: fn(&Coverage) -> bool,
-}
-
-impl Bound {
-    /// Plays it, with the rules of all histories.
-    pub fn play(&self) {
-        // A follower would be compared with scans of everything.
-        let mut runner = Runner::new(&self.history, SimVfs::new(), Tolerance::None).unfollowed();
-        runner
-            .play(&self.history.ops)
-            .expect("the machine is there");
-        let seen = runner.finish();
-        assert!((self.did)(&seen), "no {}: {seen:#?}", self.name);
-    }
+/// Plays one, with the rules of all histories.
+pub fn play(bound: &Scenario) {
+    let history = &bound.history;
+    // A follower would be compared with scans of everything.
+    let mut runner = Runner::new(history, SimVfs::new(), Tolerance::None).unfollowed();
+    runner.play(&history.ops).expect("the machine is there");
+    bound.assert_did(&Seen {
+        coverage: runner.finish(),
+        ..Seen::default()
+    });
 }
 
 /// All of them.
-pub fn all() -> Vec<Bound> {
-    let bound = |name, history, did| Bound { name, history, did };
+pub fn all() -> Vec<Scenario> {
+    let bound = |name, history, did| Scenario { name, history, did };
     vec![
-        bound("twice what was written", twice_what_was_written(), |seen| {
-            seen.clustered_bytes > seen.written_bytes
+        bound("twice_what_was_written", twice_what_was_written(), |seen| {
+            seen.coverage.clustered_bytes > seen.coverage.written_bytes
         }),
-        bound("nobody scans", nobody_scans(), |seen| {
-            seen.merges > 0 && seen.clusterings > 0
+        bound("nobody_scans", nobody_scans(), |seen| {
+            seen.coverage.merges > 0 && seen.coverage.clusterings > 0
         }),
-        bound("one scan", one_scan(), |seen| seen.clusterings > 0),
-        bound("no room", no_room(), |seen| seen.clusterings == 0),
-        bound("no room beside readers", no_room_beside_readers(), |seen| {
-            seen.clusterings > 0
+        bound("one_scan", one_scan(), |seen| seen.coverage.clusterings > 0),
+        bound("no_room", no_room(), |seen| seen.coverage.clusterings == 0),
+        bound("no_room_beside_readers", no_room_beside_readers(), |seen| {
+            seen.coverage.clusterings > 0
         }),
-        bound("a large partition", a_large_partition(), |seen| {
-            seen.clusterings > 8
+        bound("a_large_partition", a_large_partition(), |seen| {
+            seen.coverage.clusterings > 8
         }),
-        bound("large values", large_values(), |seen| {
-            seen.clusterings == 0 && seen.merges > 0
+        bound("large_values", large_values(), |seen| {
+            seen.coverage.clusterings == 0 && seen.coverage.merges > 0
         }),
     ]
 }
@@ -79,7 +69,7 @@ fn scatter(script: &mut Script, rounds: u32) {
 }
 
 /// Nobody writes for so long that writers are idle, and the background does one thing at a time.
-fn rest(script: &mut Script) {
+fn pause(script: &mut Script) {
     let pass = Op::Clock {
         wall_ms: 1_700_000_000_000,
         forward_ms: 2_000,
@@ -127,7 +117,7 @@ fn one_scan() -> History {
 fn no_room() -> History {
     let mut script = Script::default();
     scatter(&mut script, 8);
-    rest(&mut script);
+    pause(&mut script);
     under(script, 1.1)
 }
 
@@ -149,7 +139,7 @@ fn a_large_partition() -> History {
     let mut script = Script::default();
     for _ in 0..3 {
         scatter(&mut script, 12);
-        rest(&mut script);
+        pause(&mut script);
     }
     under(script, 4.0)
 }
@@ -172,8 +162,6 @@ mod tests {
 
     #[test]
     fn every_bound_holds_where_it_is_met() {
-        for bound in all() {
-            bound.play();
-        }
+        all().iter().for_each(play);
     }
 }

@@ -215,20 +215,19 @@ impl WriteQueue {
     /// Whoever has the commit lock is about to wait for the background. Until what is returned is
     /// dropped, writers that may not wait are refused, those that wait here already, too.
     pub(crate) fn delay(&self) -> Delayed<'_> {
-        let refused = {
-            let mut state = self.state.lock();
-            state.delays += 1;
-            let all = std::mem::take(&mut state.waiting).into_iter();
-            let (refused, waiting): (Vec<_>, Vec<_>) = all.partition(|r| r.mode.no_wait);
-            state.waiting = waiting.into();
-            refused
-        };
+        let mut state = self.state.lock();
+        state.delays += 1;
+        let all = std::mem::take(&mut state.waiting).into_iter();
+        let (refused, waiting): (Vec<_>, Vec<_>) = all.partition(|r| r.mode.no_wait);
+        state.waiting = waiting.into();
+        // The one that was woken may be among the refused.
+        if seeded!(QueueSleeps) {
+            drop(state);
+        } else {
+            State::wake_next(state);
+        }
         for request in refused {
             request.answer(Err(Error::would_block()));
-        }
-        // The one that was woken may be among them.
-        if !seeded!(QueueSleeps) {
-            State::wake_next(self.state.lock());
         }
         Delayed(self)
     }
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_takes_along_those_that_sleep_or_waits_behind_them() {
+    fn a_newcomer_takes_along_sleepers_or_waits_after_them() {
         let (queue, runtime) = (WriteQueue::default(), OsRuntime::default());
         let mut batch = Batch::new();
         batch.put("key", "1");
