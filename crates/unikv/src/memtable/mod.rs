@@ -15,6 +15,7 @@ mod arena;
 mod batch;
 mod buckets;
 mod entries;
+mod iter;
 mod lifetime;
 mod limits;
 #[cfg(all(test, unikv_model = "loom"))]
@@ -24,12 +25,14 @@ mod operation;
 mod ops;
 mod ranges;
 mod skiplist;
+mod sorted_batch;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
 pub(crate) use batch::ranges::deletable;
+pub(crate) use iter::MemtableIter;
 pub(crate) use lifetime::Lifetime;
 pub(crate) use limits::{check_mark, check_put};
 pub use operation::Operation;
@@ -44,8 +47,9 @@ use crate::error::Result;
 use bytes::Bytes;
 use entries::Entries;
 pub(crate) use entries::gaps::GapReader;
-use node::{NodeRef, Target};
 use ranges::MemRanges;
+use sorted_batch::NumberedBatch;
+pub(crate) use sorted_batch::{Reserved, SortedBatch};
 use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.
@@ -64,10 +68,32 @@ pub(crate) struct MemEntry<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// The newest writes, in order, in memory.
-pub(crate) struct Memtable {
+/// The writes of a memtable.
+enum Contents {
+    /// They come one after the other.
+    Growing(Growing),
+    /// They are one large batch.
+    Batch(NumberedBatch),
+}
+
+/// Writes that come one after the other.
+struct Growing {
     entries: sync::Arc<Entries>,
     ranges: MemRanges,
+}
+
+impl Growing {
+    fn new(pool: &Arc<ArenaPool>, ordered: bool) -> Growing {
+        Growing {
+            entries: sync::Arc::new(Entries::new(pool, ordered)),
+            ranges: MemRanges::new(pool),
+        }
+    }
+}
+
+/// The newest writes, in order, in memory.
+pub(crate) struct Memtable {
+    contents: Contents,
     hash_seed: u64,
     /// The newest two marks of a caller, newest first, each at the number of its last write. The
     /// newer one may belong to writes that are not yet visible.
@@ -80,26 +106,33 @@ impl Memtable {
     /// An empty memtable whose memory comes from `pool` and goes back to it. `hash_seed` is the
     /// database's.
     pub(crate) fn new(pool: &Arc<ArenaPool>, hash_seed: u64) -> Memtable {
-        Memtable::with(pool, hash_seed, false)
+        Memtable::holding(Contents::Growing(Growing::new(pool, false)), hash_seed)
+    }
+
+    /// The memtable of a large batch, whose first operation has the number `first`. Nothing can be
+    /// added to it.
+    pub(crate) fn of_batch(batch: SortedBatch, first: SeqNo, hash_seed: u64) -> Memtable {
+        let batch = NumberedBatch::new(Arc::new(batch), first);
+        Memtable::holding(Contents::Batch(batch), hash_seed)
     }
 
     /// The memtable after this one, to which nothing is added any more. No table and no other
     /// memtable has a number above `others`.
     pub(crate) fn next(&self, pool: &Arc<ArenaPool>, others: SeqNo) -> Memtable {
-        let is_scanned = self.entries.is_scanned();
-        let next = Memtable::with(pool, self.hash_seed, is_scanned);
+        let Contents::Growing(Growing { entries, .. }) = &self.contents else {
+            return Memtable::new(pool, self.hash_seed);
+        };
+        let is_scanned = entries.is_scanned();
+        let after = Growing::new(pool, is_scanned);
         if is_scanned && let Some(last) = self.max_seq() {
-            self.entries
-                .gaps()
-                .hand_on(next.entries.gaps(), last, others);
+            entries.gaps().hand_on(after.entries.gaps(), last, others);
         }
-        next
+        Memtable::holding(Contents::Growing(after), self.hash_seed)
     }
 
-    fn with(pool: &Arc<ArenaPool>, hash_seed: u64, ordered: bool) -> Memtable {
+    fn holding(contents: Contents, hash_seed: u64) -> Memtable {
         Memtable {
-            entries: sync::Arc::new(Entries::new(pool, ordered)),
-            ranges: MemRanges::new(pool),
+            contents,
             hash_seed,
             marks: Mutex::default(),
             mark_bytes: AtomicUsize::new(0),
@@ -135,6 +168,14 @@ impl Memtable {
         until: SeqNo,
         mut each: impl FnMut(&MemEntry<'_>) -> Result<()>,
     ) -> Result<()> {
+        let entries = match &self.contents {
+            Contents::Growing(growing) => &growing.entries,
+            Contents::Batch(batch) => {
+                return batch
+                    .by_number(after, until)
+                    .try_for_each(|entry| each(&entry));
+            }
+        };
         let mut ranges = self.ranges();
         ranges.retain(|range| range.seq > after && range.seq <= until);
         ranges.sort_unstable_by_key(|range| range.seq);
@@ -148,7 +189,7 @@ impl Memtable {
                 value: &range.end,
             })
         };
-        for (seq, node) in self.entries.by_number(after, until) {
+        for (seq, node) in entries.by_number(after, until) {
             while let Some(range) = ranges.next_if(|range| range.seq < seq) {
                 tombstone(range, &mut each)?;
             }
@@ -159,7 +200,7 @@ impl Memtable {
 
     /// Adds an entry, or a range tombstone, whose value is the end of its range. Writers take
     /// turns; readers go on meanwhile. Key and value must be within the limits that a [`Batch`]
-    /// enforces.
+    /// enforces, and the memtable is none of a large batch.
     pub(crate) fn insert(
         &self,
         key: &[u8],
@@ -168,8 +209,12 @@ impl Memtable {
         expiry_ms: Option<u64>,
         value: &[u8],
     ) {
+        let Contents::Growing(Growing { entries, ranges }) = &self.contents else {
+            debug_assert!(false, "a large batch does not grow");
+            return;
+        };
         if kind == Kind::RangeDelete {
-            return self.add_range(key, value, seq);
+            return add_range(ranges, key, value, seq);
         }
         let entry = MemEntry {
             key,
@@ -178,121 +223,151 @@ impl Memtable {
             expiry_ms,
             value,
         };
-        self.entries.insert(&entry, key_hash(self.hash_seed, key));
+        entries.insert(&entry, key_hash(self.hash_seed, key));
     }
 
     /// The newest version of `key`, which has this hash in the database, at or below `snapshot`.
     #[inline(always)]
     pub(crate) fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemEntry<'_>> {
         debug_assert_eq!(hash, key_hash(self.hash_seed, key));
-        self.entries.get(key, hash, snapshot)
-    }
-
-    #[cold]
-    fn add_range(&self, start: &[u8], end: &[u8], seq: SeqNo) {
-        self.ranges.add(RangeTombstone {
-            start: start.to_vec(),
-            end: end.to_vec(),
-            seq,
-        });
+        match &self.contents {
+            Contents::Growing(growing) => growing.entries.get(key, hash, snapshot),
+            Contents::Batch(batch) => batch.get(key, snapshot),
+        }
     }
 
     /// Whether reads are better served by tables, for there are many range tombstones: in tables
     /// they are one list.
     pub(crate) fn is_full_of_ranges(&self) -> bool {
-        self.ranges.len() >= MOST_RANGES
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.len() >= MOST_RANGES,
+            Contents::Batch(_) => false,
+        }
     }
 
     /// Whether there is a range tombstone.
     #[inline(always)]
     pub(crate) fn has_ranges(&self) -> bool {
-        self.ranges.is_used()
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.is_used(),
+            Contents::Batch(batch) => batch.has_ranges(),
+        }
     }
 
     /// The newest range tombstone at or below `snapshot` that covers `key`.
     pub(crate) fn covering(&self, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
-        if self.has_ranges() {
-            self.ranges.covering(key, snapshot)
-        } else {
-            None
+        match &self.contents {
+            Contents::Growing(Growing { ranges, .. }) if ranges.is_used() => {
+                ranges.covering(key, snapshot)
+            }
+            Contents::Growing(_) => None,
+            Contents::Batch(batch) => batch.covering(key, snapshot),
         }
     }
 
     /// The newest range tombstone that covers a key from `start` to before `end`.
     pub(crate) fn newest_range_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
-        if self.has_ranges() {
-            self.ranges.newest_between(start, end)
-        } else {
-            None
+        match &self.contents {
+            Contents::Growing(Growing { ranges, .. }) if ranges.is_used() => {
+                ranges.newest_between(start, end)
+            }
+            Contents::Growing(_) => None,
+            Contents::Batch(batch) => batch.newest_range_between(start, end),
         }
     }
 
     /// As [`Memtable::covering`], with the keys around `key` for which that is so: `each` is called
     /// with several pieces, and their intersection and their newest tombstone are meant.
-    pub(crate) fn each_piece(&self, key: &[u8], snapshot: SeqNo, each: impl FnMut(Piece<'_>)) {
-        self.ranges.each_piece(key, snapshot, each);
+    pub(crate) fn each_piece(&self, key: &[u8], snapshot: SeqNo, mut each: impl FnMut(Piece<'_>)) {
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.each_piece(key, snapshot, each),
+            Contents::Batch(batch) => batch.piece(key, snapshot).into_iter().for_each(&mut each),
+        }
     }
 
     /// The range tombstones, by their starts.
     pub(crate) fn ranges(&self) -> Vec<RangeTombstone> {
-        self.ranges.all()
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.all(),
+            Contents::Batch(batch) => batch.ranges(),
+        }
     }
 
     /// An iterator over all versions, standing nowhere yet.
     pub(crate) fn iter(self: &Arc<Self>) -> MemtableIter {
-        MemtableIter {
-            entries: sync::Arc::clone(&self.entries),
-            node: None,
+        match &self.contents {
+            Contents::Growing(growing) => MemtableIter::growing(&growing.entries),
+            Contents::Batch(batch) => MemtableIter::batch(batch),
+        }
+    }
+
+    fn entries(&self) -> Option<&Entries> {
+        match &self.contents {
+            Contents::Growing(growing) => Some(&growing.entries),
+            Contents::Batch(_) => None,
         }
     }
 
     /// Whether there may be gaps.
     #[inline(always)]
     pub(crate) fn has_gaps(&self) -> bool {
-        self.entries.gaps().is_used()
+        self.entries()
+            .is_some_and(|entries| entries.gaps().is_used())
     }
 
     /// The end of what is known to be empty for `reader` from `key` on.
     #[cold]
     pub(crate) fn end_of_gap(&self, key: &[u8], reader: &GapReader) -> Option<Vec<u8>> {
-        self.entries.gaps().end_of(key, reader)
+        self.entries()?.gaps().end_of(key, reader)
     }
 
     /// The start of what is known to be empty for `reader` up to before `upper`.
     #[cold]
     pub(crate) fn start_of_gap(&self, upper: &[u8], reader: &GapReader) -> Option<Vec<u8>> {
-        self.entries.gaps().start_of(upper, reader)
+        self.entries()?.gaps().start_of(upper, reader)
     }
 
     /// `reader` has found, by as many steps, that nothing in the range is visible to it.
     pub(crate) fn add_gap(&self, range: (&[u8], &[u8]), reader: &GapReader, steps: u64) {
-        self.entries.add_gap(range, reader, steps);
+        if let Some(entries) = self.entries() {
+            entries.add_gap(range, reader, steps);
+        }
     }
 
     /// Memory used for entries. Marks count with what they took in the log, so that it ends and is
     /// flushed also when there is nothing but marks.
     pub(crate) fn bytes(&self) -> usize {
-        self.entries.bytes() + self.ranges.bytes() + self.mark_bytes.load(Ordering::Relaxed)
+        let bytes = match &self.contents {
+            Contents::Growing(Growing { entries, ranges }) => entries.bytes() + ranges.bytes(),
+            Contents::Batch(batch) => batch.bytes(),
+        };
+        bytes + self.mark_bytes.load(Ordering::Relaxed)
     }
 
     /// Memory that the first scan takes to put the entries in order.
     pub(crate) fn ordering_bytes(&self) -> usize {
-        self.entries.ordering_bytes()
+        self.entries().map_or(0, Entries::ordering_bytes)
     }
 
     /// Bytes of the keys.
     pub(crate) fn key_bytes(&self) -> usize {
-        self.entries.key_bytes()
+        match &self.contents {
+            Contents::Growing(growing) => growing.entries.key_bytes(),
+            Contents::Batch(batch) => batch.key_bytes(),
+        }
     }
 
     /// Number of entries, without range tombstones.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        match &self.contents {
+            Contents::Growing(growing) => growing.entries.len(),
+            Contents::Batch(batch) => batch.len(),
+        }
     }
 
     /// Whether there is an entry. There may be range tombstones without one.
     pub(crate) fn has_entries(&self) -> bool {
-        self.entries.len() > 0
+        self.len() > 0
     }
 
     /// Whether there is neither an entry nor a range tombstone nor a mark.
@@ -303,51 +378,21 @@ impl Memtable {
     /// The highest sequence number, if there is anything.
     pub(crate) fn max_seq(&self) -> Option<SeqNo> {
         let marked = self.marks.lock()[0].as_ref().map(|(seq, _)| *seq);
-        self.entries
-            .max_seq()
-            .max(self.ranges.max_seq())
-            .max(marked)
+        let written = match &self.contents {
+            Contents::Growing(Growing { entries, ranges }) => {
+                entries.max_seq().max(ranges.max_seq())
+            }
+            Contents::Batch(batch) => batch.max_seq(),
+        };
+        written.max(marked)
     }
 }
 
-/// Walks a memtable in internal order, in both directions; keeps its memory alive. Entries that are
-/// inserted meanwhile may or may not be met.
-pub(crate) struct MemtableIter {
-    entries: sync::Arc<Entries>,
-    /// One of `entries`, since they are in order.
-    node: Option<NodeRef>,
-}
-
-impl MemtableIter {
-    /// Stands at the first entry.
-    pub(crate) fn seek_to_first(&mut self) {
-        self.node = self.entries.in_order().first();
-    }
-
-    /// Stands at the last entry.
-    pub(crate) fn seek_to_last(&mut self) {
-        self.node = self.entries.in_order().last();
-    }
-
-    /// Stands at the first entry at or after (`key`, `seq`) in internal order.
-    pub(crate) fn seek(&mut self, key: &[u8], seq: SeqNo) {
-        let target = Target::new(key, seq);
-        self.node = self.entries.in_order().first_at_or_after(&target);
-    }
-
-    /// Steps forward; after the last entry it stands nowhere.
-    pub(crate) fn next(&mut self) {
-        self.node = self.node.and_then(|node| node.next(0));
-    }
-
-    /// Steps back; before the first entry it stands nowhere.
-    pub(crate) fn prev(&mut self) {
-        let list = self.entries.in_order();
-        self.node = self.node.and_then(|node| list.previous(node));
-    }
-
-    /// The entry it stands at.
-    pub(crate) fn entry(&self) -> Option<MemEntry<'_>> {
-        self.node.map(NodeRef::entry)
-    }
+#[cold]
+fn add_range(ranges: &MemRanges, start: &[u8], end: &[u8], seq: SeqNo) {
+    ranges.add(RangeTombstone {
+        start: start.to_vec(),
+        end: end.to_vec(),
+        seq,
+    });
 }

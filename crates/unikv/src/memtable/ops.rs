@@ -119,6 +119,11 @@ impl<'a> OpsIter<'a> {
             total_len: ops.len(),
         }
     }
+
+    /// Where the next operation begins, from the start of the encoded operations.
+    pub(super) fn offset(&self) -> usize {
+        self.total_len - self.decoder.remaining()
+    }
 }
 
 impl<'a> Iterator for OpsIter<'a> {
@@ -128,7 +133,7 @@ impl<'a> Iterator for OpsIter<'a> {
         if self.decoder.is_empty() {
             return None;
         }
-        let offset = self.total_len - self.decoder.remaining();
+        let offset = self.offset();
         Some(decode_op(&mut self.decoder).map_err(|why| {
             self.decoder = Decoder::new(&[]);
             BadOp { offset, why }

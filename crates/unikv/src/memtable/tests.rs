@@ -226,17 +226,17 @@ fn the_memtable_after_a_scanned_one_is_ordered_from_its_beginning() {
     let pool = ArenaPool::new(16 << 20, 32 << 20);
     let table = Memtable::new(&pool, SEED);
     let next = table.next(&pool, SeqNo(0));
-    assert!(!next.entries.is_ordered() && !next.entries.is_scanned());
+    assert!(!next.entries().unwrap().is_ordered() && !next.entries().unwrap().is_scanned());
     Arc::new(table.next(&pool, SeqNo(0)))
         .iter()
         .seek(b"", SeqNo::MAX);
-    assert!(!table.entries.is_scanned(), "it was another one");
+    assert!(!table.entries().unwrap().is_scanned(), "it was another one");
     let scanned = Arc::new(next);
     scanned.iter().seek_to_last();
     let after = scanned.next(&pool, SeqNo(0));
-    assert!(after.entries.is_ordered() && !after.entries.is_scanned());
+    assert!(after.entries().unwrap().is_ordered() && !after.entries().unwrap().is_scanned());
     assert!(
-        !after.next(&pool, SeqNo(0)).entries.is_ordered(),
+        !after.next(&pool, SeqNo(0)).entries().unwrap().is_ordered(),
         "it was not scanned"
     );
 }

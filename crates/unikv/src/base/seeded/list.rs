@@ -26,6 +26,10 @@ bugs! {
     LoseLastRecord,
     /// I2: the newest sealed memtable is flushed in the place of the oldest.
     FlushNewestFirst,
+    /// I5: of two versions of a key in a large batch the older one is found.
+    BatchOldestFirst,
+    /// I5: a snapshot sees of a large batch what came after it.
+    BatchSeenEarly,
 
     // Checkpoints and backups.
     /// I2: a checkpoint has of the log what is durable, not what is acknowledged.

@@ -17,7 +17,6 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::engine::backpressure::slowdown::Slowdown;
 use crate::engine::core::Core;
-use crate::engine::memory::MAX_SEALED;
 use crate::engine::space::DiskSpace;
 use crate::events::{StallCause, Wait};
 use crate::jobs::flush::placing::{GenerationLimits, MAX_GENERATIONS, MAX_SLOTS};
@@ -245,7 +244,7 @@ impl Backpressure {
 
     /// Judges again how far the background is behind, after `view` was published.
     pub(crate) fn update_pressure(&self, view: &View) {
-        let sealed = view.sealed.len() as f64 / MAX_SEALED as f64;
+        let sealed = self.core.memory.sealed_fill(view);
         let limits = self.space.generation_limits(&view.version);
         let partitions = view.version.partitions();
         let bytes = partitions.iter().map(|p| p.flushed_bytes());

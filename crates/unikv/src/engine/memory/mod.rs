@@ -15,7 +15,9 @@ mod iterators;
 mod lending;
 mod plan;
 
-pub(crate) use arbiter::Arbiter;
 pub use arbiter::MemoryStats;
+pub(crate) use arbiter::{Arbiter, LargeBatchTurn};
 pub(crate) use iterators::{IteratorBytes, IteratorCharge};
-pub(crate) use plan::{MAX_SEALED, MemoryPlan};
+#[cfg(test)]
+pub(crate) use plan::MAX_SEALED;
+pub(crate) use plan::MemoryPlan;

@@ -8,7 +8,7 @@
 //! supersede long records. The last two hold as well for what has died in tables that other
 //! partitions have merged already ([`crate::jobs::compact::half_merged`]): generations keep it.
 
-use crate::base::keys::{Kind, SeqNo};
+use crate::base::keys::Kind;
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::space::debt::{Freed, KnownSpace};
@@ -18,7 +18,7 @@ use crate::jobs::compact::left_alone::LeftAlone;
 use crate::jobs::space::Space;
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::tombstones::MANY;
-use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
+use crate::memtable::{Batch, BatchOp, OpsIter};
 use crate::partition::{Horizon, MemtableHandle, View};
 use crate::version::Version;
 use std::sync::Arc;
@@ -82,12 +82,12 @@ impl DiskSpace {
     }
 
     /// Bytes that a group of batches frees beyond its own, about: as many records of mean size, and
-    /// what is known of much longer ones, unless `memtable` has superseded these already. Puts of
-    /// large values count on neither side: their bytes are in files, and make up for nothing that
-    /// the memtable hides. `version` is the published one.
+    /// what is known of much longer ones, unless the memtable has superseded these already, which
+    /// `is_first` denies of a key. Puts of large values count on neither side: their bytes are in
+    /// files, and make up for nothing that the memtable hides. `version` is the published one.
     pub(crate) fn freed_by<'a>(
         &self,
-        memtable: &Arc<Memtable>,
+        is_first: impl Fn(&[u8]) -> bool,
         batches: impl Iterator<Item = &'a Batch> + Clone,
         version: impl FnOnce() -> Arc<Version>,
     ) -> i64 {
@@ -108,10 +108,7 @@ impl DiskSpace {
         let superseded = |op: BatchOp<'_>| {
             let table = version.partition_for(op.key)?.key_table_for(op.key)?;
             let len = table.known_outliers()?.len_of(op.key)?;
-            let mut before = memtable.iter();
-            before.seek(op.key, SeqNo::MAX);
-            let is_first = before.entry().is_none_or(|entry| entry.key != op.key);
-            is_first.then(|| len.saturating_sub(op.value.len() as u64))
+            is_first(op.key).then(|| len.saturating_sub(op.value.len() as u64))
         };
         let ops = batches().flat_map(|batch| OpsIter::new(batch.ops_bytes()));
         let long: u64 = ops.flatten().filter_map(superseded).sum();
@@ -130,13 +127,17 @@ impl DiskSpace {
             .flat_map(|batch| OpsIter::new(batch.ops_bytes()))
             .flatten();
         let ranges = ops.filter(|op| op.kind == Kind::RangeDelete);
-        let of_range = |op: BatchOp<'_>| {
-            let partitions = version.partitions_between(op.key, op.value).iter();
-            partitions
-                .map(|p| p.sorted_bytes_within(op.key, op.value))
-                .sum::<u64>()
-        };
-        ranges.map(of_range).sum()
+        ranges
+            .map(|op| sorted_bytes_in((op.key, op.value), version))
+            .sum()
+    }
+
+    /// The same of ranges that do not overlap.
+    pub(crate) fn deleted_in(&self, ranges: &[(&[u8], &[u8])], version: &Version) -> u64 {
+        ranges
+            .iter()
+            .map(|range| sorted_bytes_in(*range, version))
+            .sum()
     }
 
     /// Whether the writes in the memtable free so much that it is to be sealed.
@@ -174,6 +175,12 @@ impl DiskSpace {
         let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
         supersedes || memtable.table.has_ranges() || memtable.large.bytes() > most_large
     }
+}
+
+/// Bytes of the SortedStore's key tables that lie in a range as a whole, and of their values.
+fn sorted_bytes_in((start, end): (&[u8], &[u8]), version: &Version) -> u64 {
+    let partitions = version.partitions_between(start, end).iter();
+    partitions.map(|p| p.sorted_bytes_within(start, end)).sum()
 }
 
 #[cfg(test)]

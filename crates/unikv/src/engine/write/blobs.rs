@@ -242,25 +242,37 @@ impl WritePath {
         memtable: &MemtableHandle,
         batches: impl Iterator<Item = &'a Batch>,
     ) -> Result<()> {
-        for batch in batches.filter(|batch| batch.externals() > 0) {
-            for op in OpsIter::new(batch.ops_bytes()).filter_map(std::result::Result::ok) {
-                let external = match op.kind {
-                    Kind::External => External::decode(op.value),
-                    _ => None,
-                };
-                let Some(number) = external.map(|external| external.pointer.file) else {
-                    continue;
-                };
-                if let Some(file) = self.staged_large.take(number) {
-                    memtable.large.insert(file);
-                } else if memtable.large.get(number).is_none() {
-                    let what = format!("the file {} of a large value is unknown", number.0);
-                    return Err(Error::internal(what));
-                }
+        batches
+            .map(files_of)
+            .try_for_each(|files| self.adopt_files(&memtable.large, &files))
+    }
+
+    /// Puts files of large values with those of a memtable.
+    pub(super) fn adopt_files(&self, large: &LargeFiles, files: &[FileNumber]) -> Result<()> {
+        for number in files {
+            if let Some(file) = self.staged_large.take(*number) {
+                large.insert(file);
+            } else if large.get(*number).is_none() {
+                let what = format!("the file {} of a large value is unknown", number.0);
+                return Err(Error::internal(what));
             }
         }
         Ok(())
     }
+}
+
+/// The files of a batch's large values.
+pub(super) fn files_of(batch: &Batch) -> Vec<FileNumber> {
+    let mut files = Vec::new();
+    if batch.externals() == 0 {
+        return files;
+    }
+    let ops = OpsIter::new(batch.ops_bytes()).filter_map(std::result::Result::ok);
+    for op in ops.filter(|op| op.kind == Kind::External) {
+        let file = External::decode(op.value).map(|external| external.pointer.file);
+        files.extend(file.filter(|file| files.last() != Some(file)));
+    }
+    files
 }
 
 /// The files of `large` that `tables` name, to be listed with them, and the others.

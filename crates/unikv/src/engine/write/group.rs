@@ -15,6 +15,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::backpressure::Written;
 use crate::engine::core::Core;
 use crate::engine::write::admission::refuse_hasty;
+use crate::engine::write::large_batch::LargeBatch;
 use crate::engine::write::marks::note_mark;
 use crate::engine::write::queue::{Lead, Request, Turn, Write};
 use crate::engine::write::{Commit, WritePath};
@@ -30,6 +31,12 @@ struct Answers<'a> {
     waiting: Vec<Arc<Request>>,
     /// `None` until the group has been dealt with.
     result: Option<Result<()>>,
+}
+
+impl Answers<'_> {
+    fn end(mut self, result: Result<()>) {
+        self.result = Some(result);
+    }
 }
 
 impl Drop for Answers<'_> {
@@ -63,13 +70,18 @@ impl WritePath {
             self.recent.turns.wait(|| self.core.now());
         }
         let (bytes, plan) = (batch.byte_len() as u64, &self.core.memory.plan);
-        let is_large = bytes > plan.queued_bytes;
+        let large = if self.is_large(batch) {
+            Some(self.prepare_large(batch, mode)?)
+        } else {
+            None
+        };
+        let is_long = bytes > plan.queued_bytes || large.is_some();
         // Others are not to wait for a long batch, nor one that may not wait for them.
-        let room = || (!is_large && !mode.no_wait).then(|| plan.group_bytes.saturating_sub(bytes));
+        let room = || (!is_long && !mode.no_wait).then(|| plan.group_bytes.saturating_sub(bytes));
         let runtime = &*self.core.store.env().runtime;
         let enter = || {
             self.queue.enter(runtime, mode, room, || {
-                if is_large {
+                if is_long {
                     Request::to_lead(mode, runtime)
                 } else {
                     Request::new(write, runtime)
@@ -78,7 +90,10 @@ impl WritePath {
         };
         let turn = self.core.counting_wait(Wait::Queue, enter);
         match turn {
-            Turn::Leads(lead) => self.lead(lead, write),
+            Turn::Leads(lead) => match large {
+                Some(large) => self.lead_large(lead, write, large),
+                None => self.lead(lead, write),
+            },
             Turn::Ended(result) => result,
         }
     }
@@ -114,6 +129,24 @@ impl WritePath {
             self.backpressure.pace(written, !own.mode.no_wait);
         }
         admitted.and(committed.map(drop))
+    }
+
+    /// Commits a large batch, which takes no other along.
+    fn lead_large(&self, lead: Lead<'_>, own: Write<'_>, large: LargeBatch<'_>) -> Result<()> {
+        let mut commit = self.commit.lock();
+        let guard = Answers {
+            core: &self.core,
+            waiting: Vec::new(),
+            result: None,
+        };
+        let committed = self
+            .admit(&commit, &mut Vec::new(), own)
+            .and_then(|()| self.commit_large(&mut commit, own, large));
+        guard.end(committed.as_ref().map(drop).map_err(Error::clone));
+        drop(commit);
+        drop(lead);
+        self.backpressure.pace(committed?, !own.mode.no_wait);
+        Ok(())
     }
 
     /// Commits the leader's own batch, if it is admitted, and those of `waiting`. `WouldBlock`: one
@@ -157,7 +190,12 @@ impl WritePath {
                 .visible_seq
                 .store(commit.last_seq.0, Ordering::Release);
         }
-        let freed = self.space.freed_by(&commit.memtable.table, batches(), || {
+        let is_first = |key: &[u8]| {
+            let mut before = commit.memtable.table.iter();
+            before.seek(key, SeqNo::MAX);
+            before.entry().is_none_or(|entry| entry.key != key)
+        };
+        let freed = self.space.freed_by(is_first, batches(), || {
             Arc::clone(&self.read.view.load().version)
         });
         let mut seq = first;
@@ -178,10 +216,6 @@ impl WritePath {
         self.read.publish_seq(commit.last_seq);
         self.core.counters.count_writes(batches());
         self.watch_memtable(commit);
-        if bytes as u64 > self.core.memory.plan.memtable_bytes {
-            // More than was reckoned with.
-            self.read.update_view(|_| ());
-        }
         Ok(Written {
             bytes: bytes as u64,
             freed,
@@ -190,7 +224,7 @@ impl WritePath {
 
     /// Appends the group in one write and syncs it if one of the batches asks for that. Returns the
     /// first sequence number. A failure leaves the outcome of the group unknown.
-    fn append_to_wal(&self, commit: &mut Commit, group: &[Write<'_>]) -> Result<SeqNo> {
+    pub(super) fn append_to_wal(&self, commit: &mut Commit, group: &[Write<'_>]) -> Result<SeqNo> {
         let first = SeqNo(commit.last_seq.0 + 1);
         let ops: u64 = group.iter().map(|write| write.batch.seq_count()).sum();
         if first.0 + ops > SeqNo::MAX.0 {

@@ -14,6 +14,7 @@ pub(crate) mod blobs;
 pub(crate) mod change_window;
 mod expiry;
 pub(crate) mod group;
+pub(crate) mod large_batch;
 pub(crate) mod marks;
 pub(crate) mod queue;
 mod staging;
@@ -114,10 +115,7 @@ impl WritePath {
         bytes: usize,
         may_wait: bool,
     ) -> Result<()> {
-        if self.core.health.is_suspended() {
-            self.await_new_log(commit, may_wait)?;
-            self.resume(commit)?;
-        }
+        self.ready_log(commit, may_wait)?;
         let filled = commit.memtable.table.bytes();
         let is_full = (filled + bytes) as u64 > self.core.memory.memtable_bytes()
             || self.is_full_of_large(&commit.memtable)
@@ -127,8 +125,14 @@ impl WritePath {
             self.wait_for_flushes(may_wait)?;
             self.seal(commit)?;
         }
-        if bytes as u64 > self.core.memory.plan.group_bytes {
-            self.wait_for_memory(bytes as u64, may_wait)?;
+        Ok(())
+    }
+
+    /// Makes sure that there is a segment to write to.
+    fn ready_log(&self, commit: &mut Commit, may_wait: bool) -> Result<()> {
+        if self.core.health.is_suspended() {
+            self.await_new_log(commit, may_wait)?;
+            self.resume(commit)?;
         }
         Ok(())
     }
@@ -141,7 +145,7 @@ impl WritePath {
         // nothing written here later would be replayed: this one is given up, too.
         let wal = self.new_segment(number, prev, commit.last_seq);
         commit.wal = Some(wal.inspect_err(|error| self.poison_wal(error))?);
-        self.seal_memtable(commit, number);
+        self.seal_memtable(commit, number, None);
         Ok(())
     }
 
@@ -183,18 +187,37 @@ impl WritePath {
         }
     }
 
-    /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
-    fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
+    /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one,
+    /// and of the large batch that was written after it.
+    fn seal_memtable(
+        &self,
+        commit: &mut Commit,
+        number: FileNumber,
+        large: Option<(MemtableHandle, Freed)>,
+    ) {
         let others = self.read.view.load().others_seq();
         let memtable = commit.memtable.table.next(&self.core.pool, others);
-        commit.memtable = MemtableHandle::new(memtable, number);
-        self.space.debt.sealed(std::mem::take(&mut commit.freed));
+        let full = std::mem::replace(&mut commit.memtable, MemtableHandle::new(memtable, number));
+        let freed = std::mem::take(&mut commit.freed);
+        let full = if full.table.is_empty() {
+            // Files of a write that failed may be with it.
+            let files = full.large.all().into_iter();
+            files.for_each(|file| commit.memtable.large.insert(file));
+            None
+        } else {
+            Some((full, freed))
+        };
+        let sealed: Vec<_> = full.into_iter().chain(large).collect();
+        for (_, freed) in &sealed {
+            self.space.debt.sealed(*freed);
+        }
         self.space.memtable_begins();
         commit.is_watched = false;
-        let memtable = commit.memtable.clone();
         self.read.update_view(|view| {
-            let full = std::mem::replace(&mut view.memtable, memtable);
-            view.sealed.insert(0, full);
+            view.memtable = commit.memtable.clone();
+            for (handle, _) in &sealed {
+                view.sealed.insert(0, handle.clone());
+            }
         });
         self.core.work.notify();
     }
@@ -238,7 +261,7 @@ impl WritePath {
         commit.wal = None;
         if !commit.memtable.table.is_empty() {
             let number = self.core.next_file_number();
-            self.seal_memtable(commit, number);
+            self.seal_memtable(commit, number, None);
         }
     }
 

@@ -6,7 +6,6 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::FlushBlock;
 use crate::engine::health::{FLUSH, MERGE};
-use crate::engine::memory::MAX_SEALED;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::events::{Event, StallCause, Wait};
@@ -27,29 +26,36 @@ impl WritePath {
         self.core.wait_while(flushed, || self.check_flushes())
     }
 
-    /// Waits while every memtable is sealed.
+    /// Waits while sealed memtables take all that they may. The caller has the commit lock.
     pub(crate) fn wait_for_flushes(&self, may_wait: bool) -> Result<()> {
-        self.wait_for(may_wait, || self.read.view.load().sealed.len() < MAX_SEALED)
-    }
-
-    /// Waits until flushes have given back memory for a batch of `bytes`, as far as they can.
-    pub(crate) fn wait_for_memory(&self, bytes: u64, may_wait: bool) -> Result<()> {
-        self.wait_for(may_wait, || {
-            self.core.memory.fits(bytes) || self.read.view.load().sealed.is_empty()
-        })?;
-        self.core.memory.expect(bytes);
-        Ok(())
-    }
-
-    /// Waits until it is ready, if it may: else that is `WouldBlock`.
-    fn wait_for(&self, may_wait: bool, is_ready: impl Fn() -> bool) -> Result<()> {
-        if is_ready() {
+        let has_room = || self.core.memory.may_seal(&self.read.view.load());
+        if has_room() {
             return Ok(());
         }
         if !may_wait {
             return Err(Error::would_block());
         }
         let _delayed = self.queue.delay();
+        self.wait_for(has_room)
+    }
+
+    /// Waits until it is ready, if it may: else that is `WouldBlock`. The caller has no lock.
+    pub(crate) fn wait_without_lock(
+        &self,
+        may_wait: bool,
+        mut is_ready: impl FnMut() -> bool,
+    ) -> Result<()> {
+        if is_ready() {
+            return Ok(());
+        }
+        if !may_wait {
+            return Err(Error::would_block());
+        }
+        self.wait_for(is_ready)
+    }
+
+    /// Waits for flushes until it is ready.
+    fn wait_for(&self, mut is_ready: impl FnMut() -> bool) -> Result<()> {
         let runtime = &self.core.store.env().runtime;
         let begin = runtime.now();
         self.backpressure.take_blocked_flush();

@@ -1,0 +1,146 @@
+//! Large batches: each becomes a memtable of its own (Pebble calls it a flushable batch).
+//!
+//! Its writer waits for memory, copies and sorts the operations, and estimates what they delete
+//! before it takes the commit lock. Under the lock the batch gets its sequence numbers, is appended
+//! to the log and is linked into the view: so other writers wait for the append, and for nothing
+//! else that grows with the batch.
+//!
+//! Invariants: the batch is the last record of its segment, and is sealed with what the segment
+//! held before it. No other batch is in its group. Its memory is counted before it is taken.
+//!
+//! Lock: `commit`, as the leader of a group. Nothing is held while memory is waited for.
+
+use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::seeded::seeded;
+use crate::base::sync::atomic::Ordering;
+use crate::engine::backpressure::Written;
+use crate::engine::memory::LargeBatchTurn;
+use crate::engine::space::debt::Freed;
+use crate::engine::write::blobs::files_of;
+use crate::engine::write::queue::{Write, WriteMode};
+use crate::engine::write::{Commit, WritePath};
+use crate::error::{Error, Result};
+use crate::memtable::{Batch, MOST_RANGES, Memtable, Reserved, SortedBatch};
+use crate::partition::MemtableHandle;
+
+/// A batch of more operations is large, however short they are: inserting as many takes some
+/// milliseconds.
+const MOST_OPERATIONS: usize = 32 << 10;
+
+/// A large batch that is ready to be committed.
+pub(crate) struct LargeBatch<'a> {
+    sorted: SortedBatch,
+    /// Those of its large values.
+    files: Vec<FileNumber>,
+    /// Bytes that it frees, about.
+    freed: Freed,
+    turn: LargeBatchTurn<'a>,
+}
+
+impl WritePath {
+    /// Whether a batch becomes a memtable of its own.
+    pub(super) fn is_large(&self, batch: &Batch) -> bool {
+        batch.byte_len() as u64 > self.core.memory.plan.group_bytes
+            || batch.len() > MOST_OPERATIONS
+            || batch.range_deletes() >= MOST_RANGES
+    }
+
+    /// Waits for the memory of a large batch, and sorts it.
+    pub(super) fn prepare_large(&self, batch: &Batch, mode: WriteMode) -> Result<LargeBatch<'_>> {
+        let (reserved, turn) = self.reserve(batch, mode)?;
+        let bad = |bad| Error::internal(format!("a batch for the log: {bad}"));
+        let sorted = SortedBatch::new(batch.ops_bytes(), batch.len(), reserved).map_err(bad)?;
+        let version = || self.read.view.load().version.clone();
+        let mut freed = Freed::default();
+        // Of its operations on one key, all count.
+        freed.add(
+            self.space
+                .freed_by(|_| true, std::iter::once(batch), version),
+        );
+        if batch.range_deletes() > 0 {
+            freed.add_ranges(self.space.deleted_in(&sorted.deleted(), &version()));
+        }
+        Ok(LargeBatch {
+            sorted,
+            files: files_of(batch),
+            freed,
+            turn,
+        })
+    }
+
+    fn reserve(&self, batch: &Batch, mode: WriteMode) -> Result<(Reserved, LargeBatchTurn<'_>)> {
+        let (bytes, ranges) = (batch.byte_len(), batch.range_deletes());
+        let bytes = SortedBatch::memory_bytes(bytes, batch.len(), ranges);
+        let mut reserved = None;
+        self.wait_without_lock(!mode.no_wait, || {
+            let nothing_sealed = self.read.view.load().sealed.is_empty();
+            reserved = self
+                .core
+                .memory
+                .reserve(bytes, nothing_sealed, &self.core.progress);
+            reserved.is_some()
+        })?;
+        reserved.ok_or_else(|| Error::internal("a large batch has no memory"))
+    }
+
+    /// Commits a large batch, alone in its group.
+    pub(super) fn commit_large(
+        &self,
+        commit: &mut Commit,
+        write: Write<'_>,
+        large: LargeBatch<'_>,
+    ) -> Result<Written> {
+        let (batch, mode) = (write.batch, write.mode);
+        self.core.check_open()?;
+        self.ready_log(commit, !mode.no_wait)?;
+        if mode.sync {
+            // Before anything is written: should it fail, the log is as good as it was.
+            self.flush_recovered(!mode.no_wait)?;
+        }
+        let first = SeqNo(commit.last_seq.0 + 1);
+        let seed = self.read.view.load().version.counters.hash_seed;
+        let table = Memtable::of_batch(large.sorted, first, seed);
+        let handle = MemtableHandle::new(table, commit.memtable.wal);
+        self.adopt_files(&handle.large, &large.files)?;
+        if let Err(error) = self.append_to_wal(commit, &[write]) {
+            // A failed append may have left the record in the log.
+            let files = handle.large.all().into_iter();
+            files.for_each(|file| commit.memtable.large.insert(file));
+            return Err(error);
+        }
+        if seeded!(PublishBeforeInsert) {
+            self.read
+                .visible_seq
+                .store(commit.last_seq.0, Ordering::Release);
+        }
+        if let Some(mark) = batch.mark() {
+            handle.table.note_mark(commit.last_seq, mark);
+        }
+        self.core.counters.count_writes(std::iter::once(batch));
+        self.seal_with(commit, handle, large.freed);
+        self.read.publish_seq(commit.last_seq);
+        drop(large.turn);
+        Ok(Written {
+            bytes: batch.byte_len() as u64,
+            freed: large.freed.bytes(),
+        })
+    }
+
+    /// Seals the memtable and the large batch after it, whose record is the last of the segment.
+    fn seal_with(&self, commit: &mut Commit, large: MemtableHandle, freed: Freed) {
+        let number = self.core.next_file_number();
+        let prev = commit.wal.as_ref().map(|(wal, _)| wal.segment_end());
+        match self.new_segment(number, prev, commit.last_seq) {
+            Ok(begun) => commit.wal = Some(begun),
+            // The batch stands; the next write finds the log poisoned and resumes.
+            Err(error) => {
+                commit.wal = None;
+                self.poison_wal(&error);
+            }
+        }
+        self.seal_memtable(commit, number, Some((large, freed)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

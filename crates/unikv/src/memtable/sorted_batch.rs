@@ -1,0 +1,328 @@
+//! A large batch as a memtable of its own: its encoded operations, and their order.
+//!
+//! A large batch is sorted before its writer takes the commit lock. Under the lock it gets its
+//! sequence numbers and its place in the view, at the same cost however many operations it has.
+//!
+//! Invariants: nothing here changes once it is built. Every operation decodes. `entries` has all of
+//! them but the range deletes, in internal order. Numbers here are relative: the first operation
+//! has 0, and a [`NumberedBatch`] adds the number that the log gave to it.
+//!
+//! No locks.
+
+use super::MemEntry;
+use super::arena::ArenaPool;
+use super::ops::{BadOp, BatchOp, OpsIter};
+use crate::base::keys::{Kind, SeqNo};
+use crate::base::range_tombstones::{Piece, RangeTombstone, RangeTombstones};
+use crate::base::seeded::slip;
+use std::cmp::Ordering;
+use std::mem::size_of;
+use std::sync::Arc;
+
+/// An operation that is no range delete.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// The first bytes of its key after those that all keys share, padded with zeros.
+    head: u64,
+    /// Where it is encoded, and how many operations come before it.
+    offset: u32,
+    index: u32,
+}
+
+/// Memory that is counted for memtables until this is dropped.
+pub(crate) struct Reserved {
+    pool: Arc<ArenaPool>,
+    bytes: usize,
+}
+
+impl Reserved {
+    /// Counts `bytes` for memtables.
+    pub(crate) fn new(pool: &Arc<ArenaPool>, bytes: usize) -> Reserved {
+        pool.charge(bytes);
+        Reserved {
+            pool: Arc::clone(pool),
+            bytes,
+        }
+    }
+
+    /// Counts `bytes` in the place of as many as it counted before.
+    fn set(&mut self, bytes: usize) {
+        self.pool.charge(bytes);
+        self.pool.discharge(self.bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.pool.discharge(self.bytes);
+    }
+}
+
+/// The operations of a batch, sorted.
+pub(crate) struct SortedBatch {
+    ops: Vec<u8>,
+    /// The bytes with which all keys begin.
+    prefix: Vec<u8>,
+    entries: Vec<Entry>,
+    ranges: RangeTombstones,
+    count: u32,
+    key_bytes: usize,
+    reserved: Reserved,
+}
+
+impl SortedBatch {
+    /// Memory for a batch of `len` operations, of which `ranges` are range deletes, and which take
+    /// `bytes` in the log.
+    pub(crate) fn memory_bytes(bytes: usize, len: usize, ranges: usize) -> usize {
+        // The tombstones are estimated; what they take is known once they are built.
+        bytes + (len - ranges.min(len)) * size_of::<Entry>() + ranges * RANGE_BYTES
+    }
+
+    /// Sorts the operations `ops`. `reserved` counts about what that takes.
+    pub(crate) fn new(ops: &[u8], len: usize, reserved: Reserved) -> Result<SortedBatch, BadOp> {
+        let prefix = shared_prefix(ops)?;
+        let mut batch = SortedBatch {
+            ops: ops.to_vec(),
+            prefix,
+            entries: Vec::with_capacity(len),
+            ranges: RangeTombstones::default(),
+            count: 0,
+            key_bytes: 0,
+            reserved,
+        };
+        let mut ranges = Vec::new();
+        let mut at = OpsIter::new(ops);
+        loop {
+            let offset = at.offset() as u32;
+            let Some(op) = at.next() else { break };
+            let (op, index) = (op?, batch.count);
+            batch.count += 1;
+            if op.kind == Kind::RangeDelete {
+                ranges.push(RangeTombstone {
+                    start: op.key.to_vec(),
+                    end: op.value.to_vec(),
+                    seq: SeqNo(u64::from(index)),
+                });
+                continue;
+            }
+            let head = head_of(op.key.get(batch.prefix.len()..).unwrap_or_default());
+            batch.key_bytes += op.key.len();
+            batch.entries.push(Entry {
+                head,
+                offset,
+                index,
+            });
+        }
+        batch.sort();
+        batch.ranges = RangeTombstones::new(ranges);
+        let taken = batch.ops.capacity() + batch.entries.capacity() * size_of::<Entry>();
+        batch.reserved.set(taken + batch.ranges.memory_bytes());
+        Ok(batch)
+    }
+
+    fn sort(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_unstable_by(|a, b| {
+            let by_head = a.head.cmp(&b.head);
+            let by_key = by_head.then_with(|| self.key(a).cmp(self.key(b)));
+            // The newest version of a key stands first.
+            by_key.then_with(|| {
+                slip!(
+                    BatchOldestFirst,
+                    a.index.cmp(&b.index),
+                    b.index.cmp(&a.index)
+                )
+            })
+        });
+        self.entries = entries;
+    }
+
+    /// The ranges that it deletes, those that meet joined to one.
+    pub(crate) fn deleted(&self) -> Vec<(&[u8], &[u8])> {
+        let mut joined: Vec<(&[u8], &[u8])> = Vec::new();
+        let Some((first, last)) = self.ranges.span() else {
+            return joined;
+        };
+        for (start, end) in self.ranges.covered(first, last) {
+            match joined.last_mut() {
+                Some(before) if before.1 == start => before.1 = end,
+                _ => joined.push((start, end)),
+            }
+        }
+        joined
+    }
+
+    fn op(&self, entry: &Entry) -> Option<BatchOp<'_>> {
+        let ops = self.ops.get(entry.offset as usize..)?;
+        // It was decoded when the batch was sorted.
+        OpsIter::new(ops).next()?.ok()
+    }
+
+    fn key(&self, entry: &Entry) -> &[u8] {
+        self.op(entry).map_or(&[], |op| op.key)
+    }
+
+    /// The place of the first entry that is not before the version `number` of `key` in internal
+    /// order.
+    fn seek(&self, key: &[u8], number: u64) -> usize {
+        let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else {
+            let is_before_all = key < self.prefix.as_slice();
+            return if is_before_all { 0 } else { self.entries.len() };
+        };
+        let head = head_of(rest);
+        self.entries.partition_point(|entry| {
+            let by_head = entry.head.cmp(&head);
+            let by_key = by_head.then_with(|| self.key(entry).cmp(key));
+            let order = by_key.then_with(|| number.cmp(&u64::from(entry.index)));
+            order == Ordering::Less
+        })
+    }
+}
+
+/// What a range tombstone takes, about, beside its bounds.
+const RANGE_BYTES: usize = 160;
+
+/// The bytes with which all keys of the operations begin.
+fn shared_prefix(ops: &[u8]) -> Result<Vec<u8>, BadOp> {
+    let mut prefix: Option<&[u8]> = None;
+    for op in OpsIter::new(ops) {
+        let key = op?.key;
+        let shared = prefix.get_or_insert(key);
+        let same = shared.iter().zip(key).take_while(|(a, b)| a == b).count();
+        *shared = &key[..same];
+    }
+    Ok(prefix.unwrap_or_default().to_vec())
+}
+
+fn head_of(bytes: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let len = bytes.len().min(head.len());
+    head[..len].copy_from_slice(&bytes[..len]);
+    u64::from_be_bytes(head)
+}
+
+/// A sorted batch whose operations have their sequence numbers.
+#[derive(Clone)]
+pub(super) struct NumberedBatch {
+    batch: Arc<SortedBatch>,
+    /// That of the first operation.
+    first: SeqNo,
+}
+
+impl NumberedBatch {
+    pub(super) fn new(batch: Arc<SortedBatch>, first: SeqNo) -> NumberedBatch {
+        NumberedBatch { batch, first }
+    }
+
+    /// The number in the batch up to which a reader of `snapshot` sees it, if it sees any.
+    fn seen_by(&self, snapshot: SeqNo) -> Option<u64> {
+        slip!(
+            BatchSeenEarly,
+            Some(snapshot.0),
+            snapshot.0.checked_sub(self.first.0)
+        )
+    }
+
+    fn numbered(&self, relative: SeqNo) -> SeqNo {
+        SeqNo(self.first.0 + relative.0)
+    }
+
+    /// The newest version of `key` at or below `snapshot`.
+    #[cold]
+    pub(super) fn get(&self, key: &[u8], snapshot: SeqNo) -> Option<MemEntry<'_>> {
+        let place = self.batch.seek(key, self.seen_by(snapshot)?);
+        self.entry(place).filter(|entry| entry.key == key)
+    }
+
+    /// The entry in this place of the internal order.
+    pub(super) fn entry(&self, place: usize) -> Option<MemEntry<'_>> {
+        let entry = self.batch.entries.get(place)?;
+        let op = self.batch.op(entry)?;
+        Some(self.entry_of(entry.index, op))
+    }
+
+    fn entry_of<'a>(&self, index: u32, op: BatchOp<'a>) -> MemEntry<'a> {
+        MemEntry {
+            key: op.key,
+            seq: self.numbered(SeqNo(u64::from(index))),
+            kind: op.kind,
+            expiry_ms: op.expiry_ms,
+            value: op.value,
+        }
+    }
+
+    /// The place of the first entry at or after (`key`, `seq`) in internal order.
+    pub(super) fn seek(&self, key: &[u8], seq: SeqNo) -> usize {
+        match seq.0.checked_sub(self.first.0) {
+            Some(number) => self.batch.seek(key, number),
+            // All versions of the key are newer, and stand before.
+            None => self.batch.seek(&[key, &[0]].concat(), u64::MAX),
+        }
+    }
+
+    /// The operations with numbers after `after` and up to `until`, range deletes among them, in
+    /// the order of their numbers.
+    pub(super) fn by_number(
+        &self,
+        after: SeqNo,
+        until: SeqNo,
+    ) -> impl Iterator<Item = MemEntry<'_>> {
+        let ops = OpsIter::new(&self.batch.ops).map_while(Result::ok);
+        let entries = (0..).zip(ops).map(|(index, op)| self.entry_of(index, op));
+        entries.filter(move |entry| entry.seq > after && entry.seq <= until)
+    }
+
+    pub(super) fn has_ranges(&self) -> bool {
+        !self.batch.ranges.is_empty()
+    }
+
+    /// See `Memtable::covering`.
+    pub(super) fn covering(&self, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
+        let seen = SeqNo(self.seen_by(snapshot)?);
+        let newest = self.batch.ranges.covering(key, seen)?;
+        Some(self.numbered(newest))
+    }
+
+    /// See `Memtable::newest_range_between`.
+    pub(super) fn newest_range_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
+        let newest = self.batch.ranges.newest_between(start, end)?;
+        Some(self.numbered(newest))
+    }
+
+    /// See `Memtable::each_piece`.
+    pub(super) fn piece(&self, key: &[u8], snapshot: SeqNo) -> Option<Piece<'_>> {
+        let seen = SeqNo(self.seen_by(snapshot)?);
+        let piece = self.batch.ranges.piece(key, seen);
+        Some(Piece {
+            seq: piece.seq.map(|seq| self.numbered(seq)),
+            ..piece
+        })
+    }
+
+    /// The range tombstones, by their starts.
+    pub(super) fn ranges(&self) -> Vec<RangeTombstone> {
+        let numbered = |tombstone: RangeTombstone| RangeTombstone {
+            seq: self.numbered(tombstone.seq),
+            ..tombstone
+        };
+        self.batch.ranges.iter().map(numbered).collect()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.batch.reserved.bytes
+    }
+
+    pub(super) fn key_bytes(&self) -> usize {
+        self.batch.key_bytes
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.batch.entries.len()
+    }
+
+    pub(super) fn max_seq(&self) -> Option<SeqNo> {
+        let last = self.batch.count.checked_sub(1)?;
+        Some(self.numbered(SeqNo(u64::from(last))))
+    }
+}
