@@ -129,7 +129,7 @@ impl Db {
 
     /// As [`Db::write`], as `options` say. Errors as [`Db::put_with`].
     pub fn write_with(&self, batch: &Batch, options: impl Into<WriteOptions>) -> Result<()> {
-        self.0.engine.write.write(batch, options.into(), None)
+        self.0.engine.background.write(batch, options.into(), None)
     }
 
     /// The database as it is now, for as long as the snapshot lives.

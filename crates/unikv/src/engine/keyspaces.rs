@@ -145,7 +145,7 @@ impl KeyspaceChanges {
         let mut catalog = self.catalog.lock();
         let (result, mut edit) = make(&catalog.version, seq)?;
         let change = change_of(&edit, &catalog.version, seq);
-        edit.later = change.and_then(|change| self.write.later(change));
+        edit.later = change.and_then(|change| self.write.later(vec![change]));
         edit.wal_low_water = self.write.low_water_of_nothing(&commit);
         let low_water = edit.wal_low_water;
         let empties = edit.keyspaces.iter().any(|meta| meta.since == seq);

@@ -381,7 +381,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
             &engine
                 .background
                 .job_context(engine.background.until_closed(), Needs::default()),
-            &sealed.table,
+            &[sealed.table],
         )
         .unwrap();
         let (version, targets) = catalog.reserve(&tables);

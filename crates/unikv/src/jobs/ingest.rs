@@ -2,13 +2,14 @@
 //!
 //! The tables of one stream are sorted and disjoint: a *run*. They make a generation of their own,
 //! which is searched through their fences and needs no hash index, so memory does not grow with the
-//! stream: what is being written is held as one key section of the size of a key table. The
-//! sequence number is known only when all is committed. Records and keys say 0, and the manifest
-//! names the number that they have (`RecordFileMeta::ingest_seq`).
+//! stream: what is being written is held as one key section of the size of a key table. A table
+//! has keys of one keyspace. The sequence number of each keyspace is known only when all is
+//! committed. Records and keys say 0, and the manifest names the number that they have
+//! (`RecordFileMeta::ingest_seq`).
 
 use super::JobContext;
 use super::flush::MAX_TABLE_BYTES;
-use crate::base::keys::{FileNumber, GenerationId, Kind, PartitionId, SeqNo, Slot};
+use crate::base::keys::{FileNumber, GenerationId, KeyspaceId, Kind, PartitionId, SeqNo, Slot};
 use crate::codec::dictionary::Samples;
 use crate::codec::{Compression, Dictionary};
 use crate::error::{Error, Result};
@@ -71,6 +72,9 @@ impl IngestWriter {
         }
         if self.records.is_multiple_of(1024) {
             context.check_cancelled()?;
+        }
+        if self.records > 0 && KeyspaceId::of(&self.last_key) != KeyspaceId::of(key) {
+            self.end_table()?;
         }
         let (records, section) = match &mut self.table {
             Some(table) => table,
@@ -169,10 +173,18 @@ impl IngestPlan {
         }
     }
 
-    /// The least and the greatest key.
-    pub(crate) fn ends(&self) -> Option<(&[u8], &[u8])> {
-        let (first, last) = self.files.first().zip(self.files.last())?;
-        Some((&first.meta().min_key, &last.meta().max_key))
+    /// Each keyspace of which there are keys, with the least and the greatest of them.
+    pub(crate) fn keyspaces(&self) -> Vec<(KeyspaceId, &[u8], &[u8])> {
+        let mut found: Vec<(KeyspaceId, &[u8], &[u8])> = Vec::new();
+        for file in &self.files {
+            let (min, max) = (&file.meta().min_key, &file.meta().max_key);
+            let keyspace = KeyspaceId::of(min);
+            match found.last_mut() {
+                Some(last) if last.0 == keyspace => last.2 = max,
+                _ => found.push((keyspace, min, max)),
+            }
+        }
+        found
     }
 
     /// The partitions between the first and the last key.
@@ -208,10 +220,19 @@ impl IngestPlan {
         partitions.all(|p| self.shares.contains_key(&p.id))
     }
 
-    /// The files as they are listed once they are committed at `seq`.
-    pub(crate) fn metas(&self, seq: SeqNo) -> Vec<RecordFileMeta> {
-        let metas = self.files.iter().map(|file| file.meta().clone());
-        metas.map(|meta| meta.ingested_at(seq)).collect()
+    /// The files as they are listed once they are committed, those of the first keyspace at
+    /// `first`, those of the next one at the number after it.
+    pub(crate) fn metas(&self, first: SeqNo) -> Vec<RecordFileMeta> {
+        let keyspaces = self.keyspaces();
+        let numbered = |file: &Arc<RecordFile>| {
+            let of = KeyspaceId::of(&file.meta().min_key);
+            let before = keyspaces
+                .iter()
+                .take_while(|(keyspace, ..)| *keyspace != of);
+            let seq = SeqNo(first.0 + before.count() as u64);
+            file.meta().clone().ingested_at(seq)
+        };
+        self.files.iter().map(numbered).collect()
     }
 
     /// Bytes of the files.

@@ -48,8 +48,10 @@ use bytes::Bytes;
 use entries::Entries;
 pub(crate) use entries::gaps::GapReader;
 use ranges::MemRanges;
+#[cfg(test)]
+pub(crate) use sorted_batch::MOST_OPERATIONS;
 use sorted_batch::NumberedBatch;
-pub(crate) use sorted_batch::{Reserved, SortedBatch};
+pub(crate) use sorted_batch::{OpOrder, Reserved, SortedBatch};
 use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.
@@ -114,6 +116,11 @@ impl Memtable {
     pub(crate) fn of_batch(batch: SortedBatch, first: SeqNo, hash_seed: u64) -> Memtable {
         let batch = NumberedBatch::new(Arc::new(batch), first);
         Memtable::holding(Contents::Batch(batch), hash_seed)
+    }
+
+    /// Whether it is the memtable of a large batch.
+    pub(crate) fn is_batch(&self) -> bool {
+        matches!(self.contents, Contents::Batch(_))
     }
 
     /// The memtable after this one, to which nothing is added any more. No table and no other

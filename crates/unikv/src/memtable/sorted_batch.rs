@@ -19,6 +19,10 @@ use std::cmp::Ordering;
 use std::mem::size_of;
 use std::sync::Arc;
 
+/// A batch of more operations is large, however short they are: inserting as many takes some
+/// milliseconds.
+pub(crate) const MOST_OPERATIONS: usize = 32 << 10;
+
 /// An operation that is no range delete.
 #[derive(Clone, Copy)]
 struct Entry {
@@ -27,6 +31,102 @@ struct Entry {
     /// Where it is encoded, and how many operations come before it.
     offset: u32,
     index: u32,
+}
+
+/// Operations in internal order, beside their encoding.
+#[derive(Default)]
+pub(crate) struct OpOrder {
+    /// The bytes with which all keys begin.
+    prefix: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl OpOrder {
+    /// What `len` operations take in memory, beside their encoding.
+    pub(crate) fn memory_bytes(len: usize) -> usize {
+        len * size_of::<Entry>()
+    }
+
+    /// The order of those operations that are no range deletes and whose keys are `wanted`.
+    pub(crate) fn of(ops: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Result<OpOrder, BadOp> {
+        let mut order = OpOrder::new(ops, 0)?;
+        for op in numbered(ops) {
+            let (offset, index, op) = op?;
+            if op.kind != Kind::RangeDelete && wanted(op.key) {
+                order.add(offset, index, &op);
+            }
+        }
+        order.sort(ops);
+        Ok(order)
+    }
+
+    /// The newest operation on each key.
+    pub(crate) fn newest<'a>(&'a self, ops: &'a [u8]) -> impl Iterator<Item = BatchOp<'a>> {
+        let mut last = None;
+        let all = self.entries.iter().filter_map(|entry| op_at(ops, entry));
+        all.filter(move |op| last.replace(op.key) != Some(op.key))
+    }
+
+    fn new(ops: &[u8], len: usize) -> Result<OpOrder, BadOp> {
+        Ok(OpOrder {
+            prefix: shared_prefix(ops)?,
+            entries: Vec::with_capacity(len),
+        })
+    }
+
+    fn add(&mut self, offset: u32, index: u32, op: &BatchOp<'_>) {
+        let head = head_of(op.key.get(self.prefix.len()..).unwrap_or_default());
+        self.entries.push(Entry {
+            head,
+            offset,
+            index,
+        });
+    }
+
+    fn sort(&mut self, ops: &[u8]) {
+        self.entries.sort_unstable_by(|a, b| {
+            let by_head = a.head.cmp(&b.head);
+            let by_key = by_head.then_with(|| key_at(ops, a).cmp(key_at(ops, b)));
+            // The newest version of a key stands first.
+            let (newer, older) = slip!(BatchOldestFirst, (a, b), (b, a));
+            by_key.then_with(|| newer.index.cmp(&older.index))
+        });
+    }
+
+    /// The place of the first entry that is not before the version `number` of `key`.
+    fn seek(&self, ops: &[u8], key: &[u8], number: u64) -> usize {
+        let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else {
+            let is_before_all = key < self.prefix.as_slice();
+            return if is_before_all { 0 } else { self.entries.len() };
+        };
+        let head = head_of(rest);
+        self.entries.partition_point(|entry| {
+            let by_head = entry.head.cmp(&head);
+            let by_key = by_head.then_with(|| key_at(ops, entry).cmp(key));
+            let order = by_key.then_with(|| number.cmp(&u64::from(entry.index)));
+            order == Ordering::Less
+        })
+    }
+}
+
+/// The operations, each with the place where it is encoded and its number.
+fn numbered(ops: &[u8]) -> impl Iterator<Item = Result<(u32, u32, BatchOp<'_>), BadOp>> {
+    let (mut at, mut index) = (OpsIter::new(ops), 0);
+    std::iter::from_fn(move || {
+        let offset = at.offset() as u32;
+        let op = at.next()?;
+        index += 1;
+        Some(op.map(|op| (offset, index - 1, op)))
+    })
+}
+
+fn op_at<'a>(ops: &'a [u8], entry: &Entry) -> Option<BatchOp<'a>> {
+    // It was decoded when the operations were put in order.
+    OpsIter::new(ops.get(entry.offset as usize..)?).next()?.ok()
+}
+
+fn key_at<'a>(ops: &'a [u8], entry: &Entry) -> &'a [u8] {
+    op_at(ops, entry).map_or(&[], |op| op.key)
 }
 
 /// Memory that is counted for memtables until this is dropped.
@@ -62,9 +162,7 @@ impl Drop for Reserved {
 /// The operations of a batch, sorted.
 pub(crate) struct SortedBatch {
     ops: Vec<u8>,
-    /// The bytes with which all keys begin.
-    prefix: Vec<u8>,
-    entries: Vec<Entry>,
+    order: OpOrder,
     ranges: RangeTombstones,
     count: u32,
     key_bytes: usize,
@@ -72,32 +170,30 @@ pub(crate) struct SortedBatch {
 }
 
 impl SortedBatch {
+    /// Whether a batch of `len` operations that take `bytes` in the log is large, where others take
+    /// `most_bytes`.
+    pub(crate) fn is_large(bytes: usize, len: usize, most_bytes: u64) -> bool {
+        bytes as u64 > most_bytes || len > MOST_OPERATIONS
+    }
+
     /// Memory for a batch of `len` operations, of which `ranges` are range deletes, and which take
     /// `bytes` in the log.
     pub(crate) fn memory_bytes(bytes: usize, len: usize, ranges: usize) -> usize {
         // The tombstones are estimated; what they take is known once they are built.
-        bytes + (len - ranges.min(len)) * size_of::<Entry>() + ranges * RANGE_BYTES
+        bytes + OpOrder::memory_bytes(len.saturating_sub(ranges)) + ranges * RANGE_BYTES
     }
 
     /// Sorts the operations `ops`. `reserved` counts about what that takes.
-    pub(crate) fn new(ops: &[u8], len: usize, reserved: Reserved) -> Result<SortedBatch, BadOp> {
-        let prefix = shared_prefix(ops)?;
-        let mut batch = SortedBatch {
-            ops: ops.to_vec(),
-            prefix,
-            entries: Vec::with_capacity(len),
-            ranges: RangeTombstones::default(),
-            count: 0,
-            key_bytes: 0,
-            reserved,
-        };
-        let mut ranges = Vec::new();
-        let mut at = OpsIter::new(ops);
-        loop {
-            let offset = at.offset() as u32;
-            let Some(op) = at.next() else { break };
-            let (op, index) = (op?, batch.count);
-            batch.count += 1;
+    pub(crate) fn new(
+        ops: &[u8],
+        len: usize,
+        mut reserved: Reserved,
+    ) -> Result<SortedBatch, BadOp> {
+        let mut order = OpOrder::new(ops, len)?;
+        let (mut ranges, mut count, mut key_bytes) = (Vec::new(), 0, 0);
+        for op in numbered(ops) {
+            let (offset, index, op) = op?;
+            count = index + 1;
             if op.kind == Kind::RangeDelete {
                 ranges.push(RangeTombstone {
                     start: op.key.to_vec(),
@@ -106,36 +202,21 @@ impl SortedBatch {
                 });
                 continue;
             }
-            let head = head_of(op.key.get(batch.prefix.len()..).unwrap_or_default());
-            batch.key_bytes += op.key.len();
-            batch.entries.push(Entry {
-                head,
-                offset,
-                index,
-            });
+            key_bytes += op.key.len();
+            order.add(offset, index, &op);
         }
-        batch.sort();
-        batch.ranges = RangeTombstones::new(ranges);
-        let taken = batch.ops.capacity() + batch.entries.capacity() * size_of::<Entry>();
-        batch.reserved.set(taken + batch.ranges.memory_bytes());
-        Ok(batch)
-    }
-
-    fn sort(&mut self) {
-        let mut entries = std::mem::take(&mut self.entries);
-        entries.sort_unstable_by(|a, b| {
-            let by_head = a.head.cmp(&b.head);
-            let by_key = by_head.then_with(|| self.key(a).cmp(self.key(b)));
-            // The newest version of a key stands first.
-            by_key.then_with(|| {
-                slip!(
-                    BatchOldestFirst,
-                    a.index.cmp(&b.index),
-                    b.index.cmp(&a.index)
-                )
-            })
-        });
-        self.entries = entries;
+        order.sort(ops);
+        let (ops, ranges) = (ops.to_vec(), RangeTombstones::new(ranges));
+        let in_order = OpOrder::memory_bytes(order.entries.capacity());
+        reserved.set(ops.capacity() + in_order + ranges.memory_bytes());
+        Ok(SortedBatch {
+            ops,
+            order,
+            ranges,
+            count,
+            key_bytes,
+            reserved,
+        })
     }
 
     /// The ranges that it deletes, those that meet joined to one.
@@ -153,30 +234,8 @@ impl SortedBatch {
         joined
     }
 
-    fn op(&self, entry: &Entry) -> Option<BatchOp<'_>> {
-        let ops = self.ops.get(entry.offset as usize..)?;
-        // It was decoded when the batch was sorted.
-        OpsIter::new(ops).next()?.ok()
-    }
-
-    fn key(&self, entry: &Entry) -> &[u8] {
-        self.op(entry).map_or(&[], |op| op.key)
-    }
-
-    /// The place of the first entry that is not before the version `number` of `key` in internal
-    /// order.
     fn seek(&self, key: &[u8], number: u64) -> usize {
-        let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else {
-            let is_before_all = key < self.prefix.as_slice();
-            return if is_before_all { 0 } else { self.entries.len() };
-        };
-        let head = head_of(rest);
-        self.entries.partition_point(|entry| {
-            let by_head = entry.head.cmp(&head);
-            let by_key = by_head.then_with(|| self.key(entry).cmp(key));
-            let order = by_key.then_with(|| number.cmp(&u64::from(entry.index)));
-            order == Ordering::Less
-        })
+        self.order.seek(&self.ops, key, number)
     }
 }
 
@@ -237,8 +296,8 @@ impl NumberedBatch {
 
     /// The entry in this place of the internal order.
     pub(super) fn entry(&self, place: usize) -> Option<MemEntry<'_>> {
-        let entry = self.batch.entries.get(place)?;
-        let op = self.batch.op(entry)?;
+        let entry = self.batch.order.entries.get(place)?;
+        let op = op_at(&self.batch.ops, entry)?;
         Some(self.entry_of(entry.index, op))
     }
 
@@ -318,7 +377,7 @@ impl NumberedBatch {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.batch.entries.len()
+        self.batch.order.entries.len()
     }
 
     pub(super) fn max_seq(&self) -> Option<SeqNo> {

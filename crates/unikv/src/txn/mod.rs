@@ -351,7 +351,7 @@ impl Txn {
             .write
             .recent
             .check_before(&self.reads, &view, visible)?;
-        engine.write.write(&batch, options, Some(&self.reads))
+        engine.background.write(&batch, options, Some(&self.reads))
     }
 }
 

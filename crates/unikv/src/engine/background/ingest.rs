@@ -15,6 +15,7 @@ use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
+use crate::engine::recent::reads::ReadSet;
 use crate::engine::uses::Use;
 use crate::engine::write::streams::{SHORT_BYTES, Source, after_first};
 use crate::error::{Error, Result};
@@ -27,6 +28,7 @@ use entry::{Expiry, SortedEntry};
 use std::io::Read;
 use std::sync::Arc;
 
+mod batch;
 mod commit;
 pub(crate) mod entry;
 
@@ -36,8 +38,10 @@ const PATIENT_ROUNDS: usize = 8;
 /// An ingest under way. Dropped before it is committed it leaves nothing.
 pub(crate) struct Ingest<'a> {
     background: &'a Background,
-    /// The data id of the keyspace.
-    keyspace: KeyspaceId,
+    /// The data ids of the keyspaces, in the order of their keys.
+    keyspaces: Vec<KeyspaceId>,
+    /// Of a transaction: nothing is committed if what it has read was written since.
+    reads: Option<&'a Arc<ReadSet>>,
     context: JobContext<'a>,
     writer: IngestWriter,
     mark: Option<Vec<u8>>,
@@ -60,7 +64,8 @@ impl<'a> Ingest<'a> {
         background.space.check_space()?;
         Ok(Ingest {
             background,
-            keyspace,
+            keyspaces: vec![keyspace],
+            reads: None,
             context: background.job_context(background.until_closed(), Needs::default()),
             writer: IngestWriter::default(),
             mark: None,
@@ -147,9 +152,18 @@ impl<'a> Ingest<'a> {
     }
 
     fn write(&mut self, key: &[u8], content: Content<'_>, expiry_ms: Option<u64>) -> Result<()> {
+        let keyspace = self.keyspaces.first().copied().unwrap_or_default();
+        self.write_engine_key(&engine_key(keyspace, key), content, expiry_ms)
+    }
+
+    fn write_engine_key(
+        &mut self,
+        key: &[u8],
+        content: Content<'_>,
+        expiry_ms: Option<u64>,
+    ) -> Result<()> {
         self.background.core.check_open()?;
-        let key = engine_key(self.keyspace, key);
-        let len = self.writer.add(&self.context, &key, content, expiry_ms)?;
+        let len = self.writer.add(&self.context, key, content, expiry_ms)?;
         self.user_bytes += (key.len() - KEYSPACE_PREFIX_LEN + len) as u64;
         Ok(())
     }
@@ -277,8 +291,16 @@ impl<'a> Ingest<'a> {
                 drop(catalog);
                 plan.divide(&version)?;
             } else {
-                if !catalog.version.keyspaces.holds(self.keyspace) {
+                let keyspaces = &catalog.version.keyspaces;
+                if !self.keyspaces.iter().all(|data| keyspaces.holds(*data)) {
                     return Err(Error::no_such_keyspace("the keyspace is gone"));
+                }
+                if let Some(reads) = self.reads {
+                    let view = background.read.view.load();
+                    background
+                        .write
+                        .recent
+                        .check(reads, &view, std::iter::empty())?;
                 }
                 self.commit_tried = true;
                 let mark = self.mark.take();

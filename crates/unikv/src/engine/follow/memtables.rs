@@ -136,9 +136,20 @@ impl LogMemtables {
             if write.last_seq() <= flushed {
                 return Ok(());
             }
+            if replay.is_large(write) {
+                let (handle, large_expires) = replay.large_memtable(segment, write, version)?;
+                *expires |= large_expires;
+                fed.push(Fed {
+                    handle,
+                    first: write.base_seq,
+                    last: write.last_seq(),
+                });
+                return Ok(());
+            }
             let is_next = |newest: &Fed| {
                 let filled = newest.handle.table.bytes() + write.ops.len();
-                newest.handle.wal != segment || filled as u64 > bytes
+                let is_full = newest.handle.table.is_batch() || filled as u64 > bytes;
+                newest.handle.wal != segment || is_full
             };
             if fed.last().is_none_or(is_next) {
                 let table = Memtable::new(&core.pool, core.hash_seed);

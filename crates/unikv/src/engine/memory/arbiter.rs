@@ -6,6 +6,7 @@ use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::engine::memory::plan::MemoryPlan;
 use crate::hash_index::HashIndex;
 use crate::jobs::Jobs;
+use crate::jobs::flush::flushed_together;
 use crate::key_table::ReadCache;
 use crate::memtable::{ArenaPool, Memtable, Reserved};
 use crate::partition::View;
@@ -177,9 +178,12 @@ impl Arbiter {
             tracked.look_at(&view.version, self.plan.block_bytes);
         }
         // One flush runs at a time. While none waits, its memory is kept for the next.
-        let flushes = view.sealed.iter().map(|m| flush_bytes(&m.table));
-        if let Some(largest) = flushes.max() {
-            tracked.flush_bytes = largest;
+        let together = flushed_together(&view.sealed, self.memtable_bytes());
+        let next = view.sealed.iter().rev().take(together);
+        let next: u64 = next.map(|m| flush_bytes(&m.table)).sum();
+        let largest = view.sealed.iter().map(|m| flush_bytes(&m.table)).max();
+        if let Some(largest) = largest {
+            tracked.flush_bytes = largest.max(next);
         }
         let filled = view.memtable.table.bytes() as u64;
         tracked.growth_bytes = self.memtable_bytes().saturating_sub(filled);

@@ -5,7 +5,7 @@
 //! cut changes nothing.
 
 use super::progress::Progress;
-use crate::base::keys::{FileNumber, KeyspaceId, Kind, PartitionId};
+use crate::base::keys::{FileNumber, KeyspaceId, Kind, PartitionId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::events::{OpeningPhase, RecoveryReport};
@@ -14,8 +14,8 @@ use crate::jobs::flush::index_build::build_index;
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
 use crate::key_table::{KeyTable, ReadCache};
 use crate::log::{ReplayOutcome, WalWrite, replay};
-use crate::memtable::{ArenaPool, BadOp, BatchOp, Memtable, OpsIter};
-use crate::partition::MemtableHandle;
+use crate::memtable::{ArenaPool, BadOp, BatchOp, Memtable, OpsIter, Reserved, SortedBatch};
+use crate::partition::{LargeFiles, MemtableHandle};
 use crate::record::External;
 use crate::version::edit::VersionEdit;
 use crate::version::file_names::{self, DirSurvey, FileName};
@@ -265,6 +265,13 @@ impl<'a> WalReplay<'a> {
             if write.last_seq() <= flushed {
                 return Ok(());
             }
+            if self.is_large(write) {
+                let (large, large_expires) = self.large_memtable(segment, write, version)?;
+                memtables.extend(newest.take());
+                memtables.push(large);
+                expires |= large_expires;
+                return Ok(());
+            }
             let (more, limit) = (write.ops.len(), self.memtable_bytes);
             let full = |m: &mut MemtableHandle| (m.table.bytes() + more) as u64 > limit;
             memtables.extend(newest.take_if(full));
@@ -297,6 +304,41 @@ impl<'a> WalReplay<'a> {
             .sum()
     }
 
+    /// Whether a write becomes a memtable of its own, as a large batch.
+    pub(crate) fn is_large(&self, write: &WalWrite<'_>) -> bool {
+        let most_bytes = self.memtable_bytes / 4;
+        SortedBatch::is_large(write.ops.len(), write.count as usize, most_bytes)
+    }
+
+    /// The memtable of a large write of `segment`, and whether some of it expires.
+    pub(crate) fn large_memtable(
+        &self,
+        segment: FileNumber,
+        write: &WalWrite<'_>,
+        version: &Version,
+    ) -> Result<(MemtableHandle, bool)> {
+        let (large, mut ranges) = (LargeFiles::default(), 0);
+        let last_keyspace = version.counters.last_keyspace;
+        let expires = self.each_op(segment, &large, write, last_keyspace, |_, op| {
+            ranges += usize::from(op.kind == Kind::RangeDelete);
+        })?;
+        let len = write.count as usize;
+        let bytes = SortedBatch::memory_bytes(write.ops.len(), len, ranges);
+        let reserved = Reserved::new(self.pool, bytes);
+        let path = || self.store.dir().join(file_names::wal(segment));
+        let batch = SortedBatch::new(write.ops, len, reserved);
+        let batch = batch.map_err(|bad| bad.in_log(&path()))?;
+        let table = Memtable::of_batch(batch, write.base_seq, version.counters.hash_seed);
+        if let Some(mark) = write.host_mark {
+            table.note_mark(write.last_seq(), mark);
+        }
+        let handle = MemtableHandle {
+            large: Arc::new(large),
+            ..MemtableHandle::new(table, segment)
+        };
+        Ok((handle, expires))
+    }
+
     /// Inserts the operations of a write. True: some expire.
     pub(crate) fn insert_ops(
         &self,
@@ -305,6 +347,22 @@ impl<'a> WalReplay<'a> {
         write: &WalWrite<'_>,
         last_keyspace: u32,
     ) -> Result<bool> {
+        let MemtableHandle { table, large, .. } = memtable;
+        self.each_op(segment, large, write, last_keyspace, |seq, op| {
+            table.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+        })
+    }
+
+    /// Checks the operations of a write and calls `each` with each and its number. Opens the files
+    /// of large values. True: some expire.
+    fn each_op(
+        &self,
+        segment: FileNumber,
+        large: &LargeFiles,
+        write: &WalWrite<'_>,
+        last_keyspace: u32,
+        mut each: impl FnMut(SeqNo, &BatchOp<'_>),
+    ) -> Result<bool> {
         let (base, mut expires) = (write.base_seq, false);
         let path = || self.store.dir().join(file_names::wal(segment));
         let mut seq = base;
@@ -312,11 +370,10 @@ impl<'a> WalReplay<'a> {
             let op = known_op(op, &path)?;
             check_keyspace(op.key, last_keyspace, self.manifest)?;
             if op.kind == Kind::External {
-                self.keep_large(op.value, memtable, &path)?;
+                self.keep_large(op.value, large, &path)?;
             }
             expires |= op.expiry_ms.is_some();
-            let MemtableHandle { table, .. } = memtable;
-            table.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+            each(seq, &op);
             seq.0 += 1;
         }
         write.check_count(seq.0 - base.0, path)?;
@@ -327,18 +384,18 @@ impl<'a> WalReplay<'a> {
     fn keep_large(
         &self,
         external: &[u8],
-        memtable: &MemtableHandle,
+        large: &LargeFiles,
         path: &dyn Fn() -> PathBuf,
     ) -> Result<()> {
         let Some(external) = External::decode(external) else {
             let what = "what stands in the place of a large value is malformed";
             return Err(Error::corruption(&path(), 0, what));
         };
-        match memtable.large.get(external.pointer.file) {
+        match large.get(external.pointer.file) {
             Some(file) => external.is_in(&file),
             None => {
                 let file = external.open_file(self.store, self.cache)?;
-                memtable.large.insert(file);
+                large.insert(file);
                 Ok(())
             }
         }

@@ -102,7 +102,7 @@ pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) 
         &engine
             .background
             .job_context(engine.background.until_closed(), Needs::default()),
-        &sealed.table,
+        std::slice::from_ref(&sealed.table),
     )
     .unwrap();
     let mut catalog = engine.catalog.lock();

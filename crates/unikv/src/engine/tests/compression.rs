@@ -228,7 +228,7 @@ fn a_flush_that_others_wait_for_takes_a_fast_level_and_the_last_dictionary() {
             ..Needs::default()
         };
         let context = engine.background.job_context(until, needs);
-        let tables = flush(&context, &sealed.table).unwrap();
+        let tables = flush(&context, std::slice::from_ref(&sealed.table)).unwrap();
         let found = tables.first().unwrap().meta.compression;
         assert!(found.codecs.holds(Codec::ZstdWithDictionary), "{found:?}");
         assert_eq!(found.level, most_level, "{found:?}");

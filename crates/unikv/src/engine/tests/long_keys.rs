@@ -44,7 +44,7 @@ fn bounds_keep_tables_and_partitions_apart_whatever_keys_have_in_common() {
         let options = small()
             .key_table_bytes(2 << 10)
             .partition_bytes(24 << 10)
-            .scan_merge_limit(2);
+            .scan_merge_limit(1);
         for round in 0..4 {
             let (db, runtime) = machine.open(options.clone());
             same(&db, &model);

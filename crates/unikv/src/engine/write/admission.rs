@@ -110,7 +110,7 @@ impl WritePath {
 
     /// Refuses a batch with keys of keyspaces that are gone. None goes while the commit lock is
     /// held.
-    fn check_keyspaces(&self, batch: &Batch) -> Result<()> {
+    pub(crate) fn check_keyspaces(&self, batch: &Batch) -> Result<()> {
         if batch.keyspaces().is_empty() || seeded!(WriteToDropped) {
             return Ok(());
         }

@@ -144,12 +144,8 @@ impl WritePath {
         options: WriteOptions,
         reads: Option<&Arc<ReadSet>>,
     ) -> Result<()> {
-        let mut least = self.large_value_bytes();
-        if batch.byte_len() as u64 > self.core.memory.plan.memtable_bytes {
-            least = least.min(LARGE_BATCH_VALUE_BYTES);
-        }
+        let least = self.least_large(batch);
         if batch.longest_value() < least {
-            self.check_size(batch.byte_len())?;
             let mode = self.mode(options);
             return self.commit(Write { batch, mode, reads });
         }
@@ -158,17 +154,36 @@ impl WritePath {
         self.write_without_large(ops, batch, least, options, reads)
     }
 
-    /// Refuses a batch of which `bytes` would be left.
-    fn check_size(&self, bytes: usize) -> Result<()> {
-        let limit = (self.core.memory.plan.budget_bytes / BATCH_PART).max(LEAST_BATCH_BYTES);
-        if bytes as u64 <= limit {
-            return Ok(());
+    /// Values of a batch of at least this many bytes are large.
+    fn least_large(&self, batch: &Batch) -> usize {
+        let least = self.large_value_bytes();
+        if batch.byte_len() as u64 > self.core.memory.plan.memtable_bytes {
+            least.min(LARGE_BATCH_VALUE_BYTES)
+        } else {
+            least
         }
-        let what = format!(
-            "the batch is too large: its keys and small values take {bytes} bytes, more than {limit}"
-        );
-        let remedy = "write it as several batches, or raise `memory_budget`";
-        Err(Error::invalid(what, remedy))
+    }
+
+    /// What keys and small values of a batch may take in memory.
+    pub(crate) fn most_batch_bytes(&self) -> u64 {
+        (self.core.memory.plan.budget_bytes / BATCH_PART).max(LEAST_BATCH_BYTES)
+    }
+
+    /// Whether the keys and small values of a batch are more than may be in memory.
+    #[inline]
+    pub(crate) fn exceeds_memory(&self, batch: &Batch) -> bool {
+        batch.byte_len() as u64 > self.most_batch_bytes() && self.leaves_too_much(batch)
+    }
+
+    #[cold]
+    fn leaves_too_much(&self, batch: &Batch) -> bool {
+        let least = self.least_large(batch);
+        let ops = OpsIter::new(batch.ops_bytes()).map_while(std::result::Result::ok);
+        let left = |op: BatchOp<'_>| {
+            let is_large = op.kind == Kind::Put && op.value.len() >= least;
+            Batch::op_len(&op, is_large) as u64
+        };
+        ops.map(left).sum::<u64>() > self.most_batch_bytes()
     }
 
     /// Commits operations, whose puts of at least `least` bytes go to files first, with the mark of
@@ -186,8 +201,6 @@ impl WritePath {
             let is_large = op.kind == Kind::Put && op.value.len() >= least;
             (op, is_large)
         });
-        let left = |(op, is_large)| Batch::op_len(&op, is_large);
-        self.check_size(ops.clone().map(left).sum())?;
         // The next opener of the directory may give the same numbers to files.
         let _use = self.staging.begin(&self.core)?;
         let mode = self.mode(options);
@@ -275,19 +288,16 @@ pub(super) fn files_of(batch: &Batch) -> Vec<FileNumber> {
     files
 }
 
-/// The files of `large` that `tables` name, to be listed with them, and the others.
+/// Those of the files of large values that `tables` name, to be listed with them, and the others.
 pub(crate) fn named_by(
     tables: &[RecordFileMeta],
-    large: &LargeFiles,
+    large: impl Iterator<Item = Arc<RecordFile>>,
 ) -> (Vec<RecordFileMeta>, Vec<Arc<RecordFile>>) {
     let named = |number: FileNumber| {
         let mut refs = tables.iter().flat_map(|table| &table.refs);
         refs.any(|refs| refs.file == number)
     };
-    let (named, others): (Vec<_>, Vec<_>) = large
-        .all()
-        .into_iter()
-        .partition(|file| named(file.meta().number));
+    let (named, others): (Vec<_>, Vec<_>) = large.partition(|file| named(file.meta().number));
     let named = named.iter().map(|file| file.meta().clone()).collect();
     (named, others)
 }

@@ -123,13 +123,13 @@ impl WritePath {
     }
 
     /// What the manifest is to hold of a change, for those that follow them.
-    pub(crate) fn later(&self, change: LoggedChange) -> Option<Box<History>> {
+    pub(crate) fn later(&self, changes: Vec<LoggedChange>) -> Option<Box<History>> {
         if self.core.options.change_window_bytes == 0 {
             return None;
         }
         Some(Box::new(History {
             from: self.wal_sync.window_from(),
-            changes: vec![change],
+            changes,
             ..History::default()
         }))
     }

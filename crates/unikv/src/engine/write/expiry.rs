@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// When values that are written now expire.
-pub(super) struct Expiries {
+pub(crate) struct Expiries {
     now_ms: u64,
     /// Of values that say nothing, where the write says it.
     ttl: Lifetime,
@@ -38,13 +38,13 @@ impl WritePath {
 
     /// Whether a write whose values say nothing may have some that expire.
     #[inline]
-    pub(super) fn may_expire(&self, ttl: Option<Duration>) -> bool {
+    pub(crate) fn may_expire(&self, ttl: Option<Duration>) -> bool {
         ttl.is_some() || self.has_default_ttl.load(Ordering::Acquire)
     }
 
     /// When the values of a write expire.
     #[cold]
-    pub(super) fn expiries(&self, ttl: Option<Duration>) -> Result<Expiries> {
+    pub(crate) fn expiries(&self, ttl: Option<Duration>) -> Result<Expiries> {
         let ttl = ttl.map(Lifetime::of).transpose()?;
         let clock = &self.core.clock;
         if clock.need() {
@@ -109,7 +109,7 @@ impl Expiries {
     }
 
     /// The operation with its expiry.
-    pub(super) fn resolve<'a>(&self, op: BatchOp<'a>) -> BatchOp<'a> {
+    pub(crate) fn resolve<'a>(&self, op: BatchOp<'a>) -> BatchOp<'a> {
         let expiry_ms = match op.kind {
             Kind::Delete | Kind::RangeDelete => None,
             _ => self.of(KeyspaceId::of(op.key), Lifetime::decode(op.expiry_ms)),

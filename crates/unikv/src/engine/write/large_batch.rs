@@ -23,10 +23,6 @@ use crate::error::{Error, Result};
 use crate::memtable::{Batch, MOST_RANGES, Memtable, Reserved, SortedBatch};
 use crate::partition::MemtableHandle;
 
-/// A batch of more operations is large, however short they are: inserting as many takes some
-/// milliseconds.
-const MOST_OPERATIONS: usize = 32 << 10;
-
 /// A large batch that is ready to be committed.
 pub(crate) struct LargeBatch<'a> {
     sorted: SortedBatch,
@@ -40,14 +36,18 @@ pub(crate) struct LargeBatch<'a> {
 impl WritePath {
     /// Whether a batch becomes a memtable of its own.
     pub(super) fn is_large(&self, batch: &Batch) -> bool {
-        batch.byte_len() as u64 > self.core.memory.plan.group_bytes
-            || batch.len() > MOST_OPERATIONS
-            || batch.range_deletes() >= MOST_RANGES
+        SortedBatch::is_large(
+            batch.byte_len(),
+            batch.len(),
+            self.core.memory.plan.group_bytes,
+        ) || batch.range_deletes() >= MOST_RANGES
     }
 
     /// Waits for the memory of a large batch, and sorts it.
     pub(super) fn prepare_large(&self, batch: &Batch, mode: WriteMode) -> Result<LargeBatch<'_>> {
-        let (reserved, turn) = self.reserve(batch, mode)?;
+        let (bytes, ranges) = (batch.byte_len(), batch.range_deletes());
+        let bytes = SortedBatch::memory_bytes(bytes, batch.len(), ranges);
+        let (reserved, turn) = self.reserve(bytes, !mode.no_wait)?;
         let bad = |bad| Error::internal(format!("a batch for the log: {bad}"));
         let sorted = SortedBatch::new(batch.ops_bytes(), batch.len(), reserved).map_err(bad)?;
         let version = || self.read.view.load().version.clone();
@@ -68,16 +68,17 @@ impl WritePath {
         })
     }
 
-    fn reserve(&self, batch: &Batch, mode: WriteMode) -> Result<(Reserved, LargeBatchTurn<'_>)> {
-        let (bytes, ranges) = (batch.byte_len(), batch.range_deletes());
-        let bytes = SortedBatch::memory_bytes(bytes, batch.len(), ranges);
+    /// Waits for memory that memtables leave.
+    pub(crate) fn reserve(
+        &self,
+        bytes: usize,
+        may_wait: bool,
+    ) -> Result<(Reserved, LargeBatchTurn<'_>)> {
         let mut reserved = None;
-        self.wait_without_lock(!mode.no_wait, || {
+        self.wait_without_lock(may_wait, || {
             let nothing_sealed = self.read.view.load().sealed.is_empty();
-            reserved = self
-                .core
-                .memory
-                .reserve(bytes, nothing_sealed, &self.core.progress);
+            let progress = &self.core.progress;
+            reserved = self.core.memory.reserve(bytes, nothing_sealed, progress);
             reserved.is_some()
         })?;
         reserved.ok_or_else(|| Error::internal("a large batch has no memory"))

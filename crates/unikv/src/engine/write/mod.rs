@@ -12,7 +12,7 @@ mod admission;
 pub(crate) mod alone;
 pub(crate) mod blobs;
 pub(crate) mod change_window;
-mod expiry;
+pub(crate) mod expiry;
 pub(crate) mod group;
 pub(crate) mod large_batch;
 pub(crate) mod marks;

@@ -1,4 +1,4 @@
-//! Flush: a sealed memtable becomes tables of the UnsortedStore (paper §III-B, "Data management").
+//! Flush: sealed memtables become tables of the UnsortedStore (paper §III-B, "Data management").
 //!
 //! A table is a record file sorted by key, with its keys in a section after the records. It is not
 //! cut at the borders of partitions: those that stand when the flush commits share it, each for its
@@ -6,6 +6,7 @@
 //! small files, and a split beside the flush does no harm. The keys are kept in memory until then.
 
 pub(crate) mod index_build;
+mod merged;
 mod pace;
 pub(crate) mod placing;
 
@@ -16,9 +17,11 @@ use crate::base::range_tombstones::RangeTombstones;
 use crate::base::seeded::{seeded, slip};
 use crate::error::Result;
 use crate::jobs::compact::retention::Retention;
+use crate::jobs::flush::merged::Merged;
 use crate::jobs::flush::pace::Pace;
 use crate::key_table::{EntryValue, KeyEntry, KeySectionBuilder, ReadCache};
-use crate::memtable::{MemEntry, Memtable, MemtableIter};
+use crate::memtable::{MemEntry, Memtable};
+use crate::partition::MemtableHandle;
 use crate::record::{RecordFileMeta, RecordPointer, RecordRef, RecordWriter};
 use crate::version::edit::TableShare;
 use crate::version::{KeyRange, file_names};
@@ -48,11 +51,11 @@ pub(crate) struct TableKeys {
 }
 
 impl TableKeys {
-    /// Room for the keys of a memtable.
-    fn for_keys(memtable: &Memtable) -> TableKeys {
+    /// Room for the keys of memtables.
+    fn for_keys(memtables: &[Arc<Memtable>]) -> TableKeys {
         TableKeys {
-            bytes: Vec::with_capacity(memtable.key_bytes()),
-            entries: Vec::with_capacity(memtable.len()),
+            bytes: Vec::with_capacity(memtables.iter().map(|m| m.key_bytes()).sum()),
+            entries: Vec::with_capacity(memtables.iter().map(|m| m.len()).sum()),
         }
     }
 
@@ -142,38 +145,47 @@ impl FlushedTable {
     }
 }
 
-/// Writes a memtable out as a table, or as several if it is very large.
+/// How many of the sealed memtables, which stand newest first, are flushed together: the oldest,
+/// and those after it that are no larger with it than one full memtable.
+pub(crate) fn flushed_together(sealed: &[MemtableHandle], memtable_bytes: u64) -> usize {
+    let mut bytes = 0;
+    let fit = sealed.iter().rev().take_while(|handle| {
+        bytes += handle.table.bytes() as u64;
+        bytes <= memtable_bytes
+    });
+    fit.count().max(1).min(sealed.len())
+}
+
+/// Writes memtables out as a table, or as several if they are very large.
 pub(crate) fn flush(
     context: &JobContext<'_>,
-    memtable: &Arc<Memtable>,
+    memtables: &[Arc<Memtable>],
 ) -> Result<Vec<FlushedTable>> {
-    let mut entries = Entries::new(memtable);
+    let mut entries = Entries::new(memtables);
+    let has_ranges = memtables.iter().any(|memtable| memtable.has_ranges());
     let mut tables = Vec::new();
-    while entries.at.entry().is_some() || (memtable.has_ranges() && tables.is_empty()) {
-        let keys = TableKeys::for_keys(memtable);
+    while entries.at.entry().is_some() || (has_ranges && tables.is_empty()) {
+        let keys = TableKeys::for_keys(memtables);
         tables.push(write_table(context, &mut entries, keys)?);
     }
     Ok(tables)
 }
 
-/// A position in the memtable and one ahead of it: a record says whether an older version of its
+/// A position in the memtables and one ahead of it: a record says whether an older version of its
 /// key stands right after it, so the next kept version is sought before a record is written.
-struct Entries {
-    memtable: Arc<Memtable>,
-    at: MemtableIter,
-    ahead: MemtableIter,
+struct Entries<'a> {
+    memtables: &'a [Arc<Memtable>],
+    at: Merged,
+    ahead: Merged,
 }
 
-impl Entries {
-    fn new(memtable: &Arc<Memtable>) -> Entries {
-        let mut entries = Entries {
-            memtable: Arc::clone(memtable),
-            at: memtable.iter(),
-            ahead: memtable.iter(),
-        };
-        entries.at.seek_to_first();
-        entries.ahead.seek_to_first();
-        entries
+impl Entries<'_> {
+    fn new(memtables: &[Arc<Memtable>]) -> Entries<'_> {
+        Entries {
+            memtables,
+            at: Merged::new(memtables),
+            ahead: Merged::new(memtables),
+        }
     }
 
     /// Moves `ahead` to the next kept version of the key at `at`, or else to the next key. Returns
@@ -202,13 +214,13 @@ impl Entries {
 /// tombstones of the memtable.
 fn write_table(
     context: &JobContext<'_>,
-    entries: &mut Entries,
+    entries: &mut Entries<'_>,
     keys: TableKeys,
 ) -> Result<FlushedTable> {
     let create = |number| RecordWriter::create(context.store, number, 0);
     let writer = context.begin_file(file_names::record, create)?;
     let pace = Pace::new(context);
-    let dictionary = pace.dictionary(&entries.memtable);
+    let dictionary = pace.dictionary(entries.memtables);
     let mut table = TableWriter {
         writer: writer.with_dictionary(dictionary),
         pace,
@@ -237,7 +249,11 @@ fn write_table(
     }
     let is_last = entries.at.entry().is_none();
     let ranges = if is_last {
-        entries.memtable.ranges()
+        entries
+            .memtables
+            .iter()
+            .flat_map(|memtable| memtable.ranges())
+            .collect()
     } else {
         Vec::new()
     };

@@ -12,6 +12,7 @@ use crate::base::keys::Kind;
 use crate::codec::dictionary::{MOST_SAMPLED, Samples};
 use crate::codec::{Compression, Dictionary, Haste};
 use crate::jobs::JobContext;
+use crate::jobs::flush::merged::Merged;
 use crate::memtable::Memtable;
 use crate::record::RecordRef;
 use std::sync::Arc;
@@ -49,9 +50,9 @@ impl<'a> Pace<'a> {
         wanted.of_flush(self.haste)
     }
 
-    /// A dictionary for a table of `memtable`: learned from it, which takes some 25 ms for as many
+    /// A dictionary for a table of `memtables`: learned from them, which takes some 25 ms for as many
     /// samples as there may be, or where there is no time for that, the last one.
-    pub(super) fn dictionary(&self, memtable: &Arc<Memtable>) -> Option<Arc<Dictionary>> {
+    pub(super) fn dictionary(&self, memtables: &[Arc<Memtable>]) -> Option<Arc<Dictionary>> {
         let compressions = &self.context.compressions;
         if !compressions.have_zstd() {
             return None;
@@ -60,20 +61,20 @@ impl<'a> Pace<'a> {
         if self.haste != Haste::None && last.is_some() {
             return last;
         }
-        let learned = self.learned(memtable);
+        let learned = self.learned(memtables);
         if learned.is_some() {
             self.context.flush_dictionary.lock().clone_from(&learned);
         }
         learned
     }
 
-    fn learned(&self, memtable: &Arc<Memtable>) -> Option<Arc<Dictionary>> {
+    fn learned(&self, memtables: &[Arc<Memtable>]) -> Option<Arc<Dictionary>> {
         let compressions = &self.context.compressions;
         let mut samples = Samples::default();
-        // One in this many values, so that they come from all of it.
-        let step = memtable.bytes() / MOST_SAMPLED + 1;
-        let (mut entries, mut at) = (memtable.iter(), 0_usize);
-        entries.seek_to_first();
+        // One in this many values, so that they come from all of them.
+        let bytes: usize = memtables.iter().map(|memtable| memtable.bytes()).sum();
+        let step = bytes / MOST_SAMPLED + 1;
+        let (mut entries, mut at) = (Merged::new(memtables), 0_usize);
         while let Some(entry) = entries.entry() {
             let is_zstd = matches!(compressions.of(entry.key), Compression::Zstd { .. });
             if entry.kind == Kind::Put && is_zstd {

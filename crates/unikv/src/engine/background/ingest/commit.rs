@@ -1,6 +1,6 @@
 //! What an ingest waits for, and its commit.
 
-use crate::base::keys::{GenerationId, KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
+use crate::base::keys::{GenerationId, KEYSPACE_PREFIX_LEN, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
@@ -55,26 +55,30 @@ impl Background {
         failed.map_or(Ok(()), |failure| Err(failure.error))
     }
 
-    /// What those that follow the changes see of it.
+    /// What those that follow the changes see of it: of each keyspace, which range it has replaced.
     fn for_followers(
         &self,
         plan: &IngestPlan,
-        seq: SeqNo,
+        first: SeqNo,
         mark: Option<Vec<u8>>,
     ) -> Option<Box<History>> {
-        let (first, last) = plan.ends()?;
         let user = |key: &[u8]| key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default().to_vec();
-        self.write.later(LoggedChange {
-            seq,
-            kind: ChangeKind::Ingest,
-            keyspace: KeyspaceId::of(first).0,
-            keys: Some((user(first), user(last))),
-            mark,
-            ..LoggedChange::default()
-        })
+        let parts = (first.0..).map(SeqNo).zip(plan.keyspaces());
+        let mut changes: Vec<_> = parts
+            .map(|(seq, (keyspace, least, greatest))| LoggedChange {
+                seq,
+                kind: ChangeKind::Ingest,
+                keyspace: keyspace.0,
+                keys: Some((user(least), user(greatest))),
+                ..LoggedChange::default()
+            })
+            .collect();
+        changes.last_mut()?.mark = mark;
+        self.write.later(changes)
     }
 
-    /// Gives the ingest its number and commits it. There is no memtable with an entry.
+    /// Gives the ingest its numbers, one for each keyspace, and commits it. There is no memtable with
+    /// an entry.
     pub(super) fn commit_ingest(
         &self,
         commit: &mut Commit,
@@ -82,7 +86,8 @@ impl Background {
         plan: &IngestPlan,
         mark: Option<Vec<u8>>,
     ) -> Result<()> {
-        let seq = SeqNo(commit.last_seq.0 + 1);
+        let first = SeqNo(commit.last_seq.0 + 1);
+        let seq = SeqNo(commit.last_seq.0 + plan.keyspaces().len().max(1) as u64);
         if seq >= SeqNo::MAX {
             let what = "the database has used up its 2^56 sequence numbers";
             return Err(Error::invalid(what, "copy it into a new database"));
@@ -91,7 +96,7 @@ impl Background {
         commit.last_seq = seq;
         let last_generation = &catalog.last_generation;
         let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
-        let later = self.for_followers(plan, seq, mark.clone());
+        let later = self.for_followers(plan, first, mark.clone());
         let low_water = self.write.low_water_of_nothing(commit);
         if low_water.is_some() {
             self.write.sync_for_window();
@@ -99,7 +104,7 @@ impl Background {
         let edit = VersionEdit {
             last_seq: Some(seq),
             host_mark: mark,
-            record_files: plan.metas(seq),
+            record_files: plan.metas(first),
             tables: plan.places(&catalog.version, generation),
             wal_low_water: low_water,
             later,

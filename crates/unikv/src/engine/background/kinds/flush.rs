@@ -11,7 +11,7 @@ use crate::engine::health::{FLUSH, JobName};
 use crate::engine::write::blobs;
 use crate::error::Result;
 use crate::jobs::flush::placing::{Placed, PlacingContext};
-use crate::jobs::flush::{FlushedTable, flush, placing};
+use crate::jobs::flush::{FlushedTable, flush, flushed_together, placing};
 use crate::jobs::{Needs, written};
 use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
@@ -39,48 +39,60 @@ impl JobKind for Flushes {
 }
 
 impl Background {
-    /// Flushes the oldest sealed memtable.
+    /// Flushes the oldest sealed memtable, and those after it that are short.
     fn flush_oldest(&self) -> Result<Ended> {
         let view = self.read.view.load_full();
         let sealed = &view.sealed;
-        let Some(oldest) = slip!(FlushNewestFirst, sealed.first(), sealed.last()) else {
+        if sealed.is_empty() {
             return Ok(Ended::Nothing);
-        };
+        }
+        let count = flushed_together(sealed, self.core.memory.memtable_bytes());
+        let newer_count = sealed.len() - count;
+        // Newest first, as they are sealed.
+        let oldest = slip!(FlushNewestFirst, &sealed[..count], &sealed[newer_count..]);
+        let tables: Vec<_> = oldest
+            .iter()
+            .map(|handle| Arc::clone(&handle.table))
+            .collect();
+        let filled: usize = tables.iter().map(|table| table.bytes()).sum();
+        let last_seq = tables.iter().filter_map(|table| table.max_seq()).max();
+        let mark = tables.iter().find_map(|table| table.mark(SeqNo::MAX));
         let limits = self.space.generation_limits(&view.version);
         self.space.probe_space();
         let begin = self.core.now();
-        let waiting = || self.read.view.load().sealed.len().saturating_sub(1);
+        let waiting = || self.read.view.load().sealed.len().saturating_sub(count);
         let needs = Needs {
             waiting: Some(&waiting),
             ..Needs::default()
         };
         let context = self.job_context(self.until_closed(), needs);
-        let flushed = flush(&context, &oldest.table);
+        let flushed = flush(&context, &tables);
         let tables = self.core.or_clean_up(&context, flushed)?;
         let time = self.core.now().saturating_sub(begin);
         // A small one takes what a flush takes in any case, which says nothing of its bytes.
         let least = self.core.memory.plan.memtable_bytes / 4;
-        let bytes = (oldest.table.bytes() as u64).max(least);
+        let bytes = (filled as u64).max(least);
         self.backpressure.state.note_flush(bytes, time);
         let placed = self.place_tables(&tables);
         let (mut catalog, placed) = self.core.or_clean_up(&context, placed)?;
         let indexes = indexes_of(&placed);
         // Segments are needed from the one where the next newer memtable begins.
-        let newer = view.sealed.iter().rev().nth(1).unwrap_or(&view.memtable);
+        let newer = newer_count.checked_sub(1).and_then(|next| sealed.get(next));
+        let newer = newer.unwrap_or(&view.memtable);
         let newer = slip!(LowWaterTooHigh, view.memtable.wal, newer.wal);
         let low_water = Some(newer).filter(|newer| self.write.wal_sync.may_begin_with(*newer));
         let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();
         let mut record_files: Vec<_> = tables.into_iter().map(|t| t.meta).collect();
-        let (large, overwritten) = blobs::named_by(&record_files, &oldest.large);
+        let large = oldest.iter().flat_map(|handle| handle.large.all());
+        let (large, overwritten) = blobs::named_by(&record_files, large);
         record_files.extend(large);
-        let mark = oldest.table.mark(SeqNo::MAX);
         let later = self.keep_for_followers(oldest);
         self.write.sync_for_window();
         let visible = || Some(SeqNo(self.read.visible_seq.load(Ordering::Acquire)));
         let edit = VersionEdit {
             record_files,
             tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
-            last_seq: slip!(FlushedSeqTooHigh, visible(), oldest.table.max_seq()),
+            last_seq: slip!(FlushedSeqTooHigh, visible(), last_seq),
             host_mark: slip!(NewestMark, view.mark(SeqNo::MAX), mark).map(Vec::from),
             wal_low_water: low_water,
             later,
@@ -96,7 +108,7 @@ impl Background {
         }
         self.catalog
             .commit_edit(&mut catalog, edit, &indexes, |view| {
-                if let Some(flushed) = view.sealed.pop() {
+                for flushed in view.sealed.drain(newer_count..).rev() {
                     self.write.recent.flushed(&flushed.table);
                 }
             })
@@ -125,23 +137,22 @@ impl Background {
     }
 
     /// Keeps the files of large values for those that follow the changes; what the manifest is to
-    /// hold of them.
-    fn keep_for_followers(&self, memtable: &MemtableHandle) -> Option<Box<History>> {
+    /// hold of them. Newest first, as the memtables are sealed.
+    fn keep_for_followers(&self, memtables: &[MemtableHandle]) -> Option<Box<History>> {
         if self.core.options.change_window_bytes == 0 {
             return None;
         }
-        let (large, until) = (memtable.large.all(), memtable.table.max_seq()?);
-        if large.is_empty() {
-            return None;
+        let mut files = Vec::new();
+        for memtable in memtables.iter().rev() {
+            let (large, until) = (memtable.large.all(), memtable.table.max_seq()?);
+            self.core.window_files.keep(until, &large);
+            files.extend(large.iter().map(|file| (until, file.meta().number)));
         }
-        self.core.window_files.keep(until, &large);
+        let (until, _) = *files.last()?;
         Some(Box::new(History {
             // No further than the tables reach: a crash may take the rest.
             from: self.write.wal_sync.window_from().min(until),
-            files: large
-                .iter()
-                .map(|file| (until, file.meta().number))
-                .collect(),
+            files,
             ..History::default()
         }))
     }

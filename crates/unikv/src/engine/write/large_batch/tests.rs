@@ -1,7 +1,7 @@
 //! Large batches through the public handle, on the simulated machine.
 
-use super::MOST_OPERATIONS;
 use crate::engine::tests::{Machine, Model, same, small};
+use crate::memtable::MOST_OPERATIONS;
 use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Batch, Durability, WriteOptions};
 use rand::rngs::SmallRng;
