@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features bench-operations instructions soak install capi-check python-check clean
+.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features bench-operations bench-waits instructions soak install capi-check python-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,10 @@ bench-features: ## features (deletes, keyspaces, transactions) beside RocksDB an
 bench-operations: ## checkpoints, backups, followers, the change feed, instruments: OPERATIONS="--only feed"
 	$(CARGO) run --release --locked --quiet -p unikv-bench --bin operations -- \
 		$(or $(DIR),target/operations) $(OPERATIONS)
+
+bench-waits: ## how long one call makes others wait, by scenario: WAITS="--only batches"
+	$(CARGO) run --release --locked --quiet -p unikv-bench --bin waits -- \
+		$(or $(DIR),target/waits) $(WAITS)
 
 instructions: ## instructions of put, get and scan as callgrind counts them, against limits (not part of `test`)
 	@scripts/instructions.sh
