@@ -4,7 +4,7 @@
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::SeqNo;
-use crate::base::range_tombstones::RangeTombstone;
+use crate::base::range_tombstones::RangeRef;
 
 /// The range tombstones of a record file: frames behind all others, up to the records' end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +33,14 @@ impl RangeSection {
     }
 
     /// Counts one more.
-    pub(crate) fn add(&mut self, tombstone: &RangeTombstone) {
-        if self.count == 0 || tombstone.start < self.start {
-            self.start.clone_from(&tombstone.start);
+    pub(crate) fn add(&mut self, tombstone: RangeRef<'_>) {
+        if self.count == 0 || tombstone.start < self.start.as_slice() {
+            self.start.clear();
+            self.start.extend_from_slice(tombstone.start);
         }
-        if tombstone.end > self.end {
-            self.end.clone_from(&tombstone.end);
+        if tombstone.end > self.end.as_slice() {
+            self.end.clear();
+            self.end.extend_from_slice(tombstone.end);
         }
         self.count += 1;
         self.min_seq = self.min_seq.min(tombstone.seq);

@@ -40,7 +40,7 @@ pub(crate) use ops::{BadOp, BatchOp, OpsIter, encode_op};
 
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::range_tombstones::{Piece, RangeTombstone};
+use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{self, Mutex};
 use crate::error::Result;
@@ -55,7 +55,7 @@ pub(crate) use sorted_batch::{OpOrder, Reserved, SortedBatch};
 use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.
-pub(crate) const MOST_RANGES: usize = 4096;
+pub(crate) const MOST_RANGES: usize = 16_384;
 /// What a write takes in the log beside its operations and its mark, about.
 const MARK_BYTES: usize = 64;
 
@@ -183,17 +183,18 @@ impl Memtable {
                     .try_for_each(|entry| each(&entry));
             }
         };
-        let mut ranges = self.ranges();
-        ranges.retain(|range| range.seq > after && range.seq <= until);
-        ranges.sort_unstable_by_key(|range| range.seq);
-        let mut ranges = ranges.iter().peekable();
-        let tombstone = |range: &RangeTombstone, each: &mut dyn FnMut(&MemEntry<'_>) -> _| {
+        let ranges = self.ranges();
+        let ranges = ranges
+            .iter()
+            .filter(|range| range.seq > after && range.seq <= until);
+        let mut ranges = ranges.peekable();
+        let tombstone = |range: RangeRef<'_>, each: &mut dyn FnMut(&MemEntry<'_>) -> _| {
             each(&MemEntry {
-                key: &range.start,
+                key: range.start,
                 seq: range.seq,
                 kind: Kind::RangeDelete,
                 expiry_ms: None,
-                value: &range.end,
+                value: range.end,
             })
         };
         for (seq, node) in entries.by_number(after, until) {
@@ -221,7 +222,8 @@ impl Memtable {
             return;
         };
         if kind == Kind::RangeDelete {
-            return add_range(ranges, key, value, seq);
+            let (start, end) = (key, value);
+            return ranges.add_all(&[RangeRef { start, end, seq }]);
         }
         let entry = MemEntry {
             key,
@@ -243,7 +245,17 @@ impl Memtable {
         }
     }
 
-    /// Whether reads are better served by tables, for there are many range tombstones: in tables
+    /// Adds the range tombstones of one write, in one step. Writers take turns.
+    #[inline]
+    pub(crate) fn add_ranges(&self, tombstones: &[RangeRef<'_>]) {
+        if let Contents::Growing(growing) = &self.contents
+            && !tombstones.is_empty()
+        {
+            growing.ranges.add_all(tombstones);
+        }
+    }
+
+    /// Whether reads are better served by a table, for there are many range tombstones: in a table
     /// they are one list.
     pub(crate) fn is_full_of_ranges(&self) -> bool {
         match &self.contents {
@@ -292,11 +304,11 @@ impl Memtable {
         }
     }
 
-    /// The range tombstones, by their starts.
-    pub(crate) fn ranges(&self) -> Vec<RangeTombstone> {
+    /// The range tombstones.
+    pub(crate) fn ranges(&self) -> Arc<RangeTombstones> {
         match &self.contents {
             Contents::Growing(growing) => growing.ranges.all(),
-            Contents::Batch(batch) => batch.ranges(),
+            Contents::Batch(batch) => Arc::new(batch.ranges()),
         }
     }
 
@@ -393,13 +405,4 @@ impl Memtable {
         };
         written.max(marked)
     }
-}
-
-#[cold]
-fn add_range(ranges: &MemRanges, start: &[u8], end: &[u8], seq: SeqNo) {
-    ranges.add(RangeTombstone {
-        start: start.to_vec(),
-        end: end.to_vec(),
-        seq,
-    });
 }

@@ -11,7 +11,10 @@
 
 use crate::base::bounds::are_of_a_range;
 use crate::base::coding::Decoder;
-use crate::base::keys::{EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN};
+use crate::base::keys::{
+    EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo,
+};
+use crate::base::range_tombstones::RangeRef;
 use crate::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -60,6 +63,18 @@ pub(crate) struct BatchOp<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) value: &'a [u8],
     pub(crate) expiry_ms: Option<u64>,
+}
+
+impl<'a> BatchOp<'a> {
+    /// What it is as a range tombstone with this number; `None`: it is another operation.
+    #[inline]
+    pub(crate) fn as_range(&self, seq: SeqNo) -> Option<RangeRef<'a>> {
+        (self.kind == Kind::RangeDelete).then_some(RangeRef {
+            start: self.key,
+            end: self.value,
+            seq,
+        })
+    }
 }
 
 /// Bytes that are no operation.

@@ -1,9 +1,10 @@
 //! The range tombstones of a memtable.
 //!
 //! They are few beside the entries, and each look-up asks for them, so they stand apart: in lists
-//! that never change, each longer than the one after it. A new tombstone is a list of one, and is
-//! made one with the lists before it that are no longer than it is then. So n tombstones are in at
-//! most log n lists, and each has been copied log n times at most.
+//! that never change. Those of a write are a new list, which is merged with the lists before it that
+//! are less than twice as long, unless that makes more than [`MOST_MERGED`]. So there are a dozen
+//! short lists at most, beside long ones; and adding a tombstone never merges more than
+//! [`MOST_MERGED`].
 //!
 //! A reader that sees a sequence number sees the tombstones up to it: they are here before the
 //! number is published.
@@ -12,10 +13,14 @@
 
 use super::arena::ArenaPool;
 use crate::base::keys::SeqNo;
-use crate::base::range_tombstones::{Piece, RangeTombstone, RangeTombstones};
+use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{ArcSwap, Mutex};
 use std::sync::Arc;
+
+/// Tombstones of a list that is made one with those before it. Longer ones stay as they are: merging
+/// them would hold up a writer.
+const MOST_MERGED: usize = 4096;
 
 type Lists = Vec<Arc<RangeTombstones>>;
 
@@ -46,23 +51,43 @@ impl MemRanges {
         }
     }
 
-    /// Adds one.
-    pub(super) fn add(&self, tombstone: RangeTombstone) {
+    /// Adds those of a write, as one list. No list is merged that would be longer than
+    /// [`MOST_MERGED`], so what one of them costs is bounded.
+    #[cold]
+    pub(super) fn add_all(&self, tombstones: &[RangeRef<'_>]) {
         let _turn = self.adding.lock();
-        self.max_seq.fetch_max(tombstone.seq.0, Ordering::Relaxed);
-        let mut lists = Lists::clone(&self.lists.load());
-        let mut new = Arc::new(RangeTombstones::new(vec![tombstone]));
-        while let Some(last) = lists.pop_if(|last| last.len() <= new.len()) {
-            let both = last.iter().chain(new.iter());
-            new = Arc::new(RangeTombstones::new(both.collect()));
+        let loaded = self.lists.load();
+        let mut lists = Lists::clone(&loaded);
+        let mut merged = tombstones.len();
+        let mut kept = lists.len();
+        while let Some(last) = kept.checked_sub(1).and_then(|last| lists.get(last))
+            && last.len() < 2 * merged
+            && last.len() + merged <= MOST_MERGED
+        {
+            merged += last.len();
+            kept -= 1;
         }
-        lists.push(new);
-        let bytes = lists.iter().map(|list| list.memory_bytes()).sum();
-        self.pool.charge(bytes);
-        let before = self.bytes.swap(bytes, Ordering::Relaxed);
-        self.pool.discharge(before);
+        let before = lists.split_off(kept);
+        let new = if before.is_empty() {
+            RangeTombstones::of(tombstones)
+        } else {
+            let older = before.iter().flat_map(|list| list.iter());
+            let all: Vec<RangeRef<'_>> = older.chain(tombstones.iter().copied()).collect();
+            RangeTombstones::of(&all)
+        };
+        let Some(newest) = new.newest() else {
+            return;
+        };
+        self.max_seq.fetch_max(newest.0, Ordering::Relaxed);
+        self.pool.charge(new.memory_bytes());
+        let merged: usize = before.iter().map(|list| list.memory_bytes()).sum();
+        self.pool.discharge(merged);
+        let bytes = self.bytes() + new.memory_bytes() - merged;
+        self.bytes.store(bytes, Ordering::Relaxed);
+        let added = new.len() - before.iter().map(|list| list.len()).sum::<usize>();
+        self.len.fetch_add(added, Ordering::Relaxed);
+        lists.push(Arc::new(new));
         self.lists.store(Arc::new(lists));
-        self.len.fetch_add(1, Ordering::Relaxed);
         self.is_used.store(true, Ordering::Release);
     }
 
@@ -107,12 +132,17 @@ impl MemRanges {
         }
     }
 
-    /// All of them.
-    pub(super) fn all(&self) -> Vec<RangeTombstone> {
+    /// All of them, in one list.
+    pub(super) fn all(&self) -> Arc<RangeTombstones> {
         let lists = self.lists.load();
-        let mut all: Vec<_> = lists.iter().flat_map(|list| list.iter()).collect();
-        all.sort_unstable();
-        all
+        match lists.as_slice() {
+            [] => Arc::default(),
+            [list] => Arc::clone(list),
+            lists => {
+                let all: Vec<_> = lists.iter().flat_map(|list| list.iter()).collect();
+                Arc::new(RangeTombstones::of(&all))
+            }
+        }
     }
 
     /// Memory that they take.
@@ -124,5 +154,76 @@ impl MemRanges {
 impl Drop for MemRanges {
     fn drop(&mut self) {
         self.pool.discharge(self.bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    fn lens(ranges: &MemRanges) -> Vec<usize> {
+        ranges.lists.load().iter().map(|list| list.len()).collect()
+    }
+
+    /// Adds writes with as many tombstones as `writes` says, and compares look-ups. How many lists
+    /// there are then.
+    fn add(writes: &[usize]) -> usize {
+        let pool = ArenaPool::new(64 << 10, 0);
+        let ranges = MemRanges::new(&pool);
+        let mut rng = SmallRng::seed_from_u64(7);
+        let (mut seq, mut all) = (0, Vec::new());
+        for &len in writes {
+            let before = lens(&ranges);
+            let of_write: Vec<_> = (0..len)
+                .map(|_| {
+                    seq += 1;
+                    let start: u32 = rng.random_range(0..1 << 30);
+                    let end = start + rng.random_range(1..1 << 22);
+                    (start.to_be_bytes(), end.to_be_bytes(), SeqNo(seq))
+                })
+                .collect();
+            let refs = of_write.iter().map(|(start, end, seq)| RangeRef {
+                start,
+                end,
+                seq: *seq,
+            });
+            ranges.add_all(&refs.collect::<Vec<_>>());
+            all.extend(of_write);
+            let after = lens(&ranges);
+            let built = after.last().copied().unwrap_or_default();
+            assert!(built <= MOST_MERGED.max(len), "{before:?} {len} {after:?}");
+            assert!(before.starts_with(&after[..after.len() - 1]));
+        }
+        assert_eq!(ranges.len(), all.len());
+        assert_eq!(ranges.all().len(), all.len());
+        assert_eq!(ranges.max_seq(), Some(SeqNo(seq)));
+        for _ in 0..300 {
+            let key = rng.random_range(0..1_u32 << 30).to_be_bytes();
+            let snapshot = SeqNo(rng.random_range(0..=seq));
+            let covers = |(start, end, seq): &&([u8; 4], [u8; 4], SeqNo)| {
+                *start <= key && key < *end && *seq <= snapshot
+            };
+            let expected = all.iter().filter(covers).map(|(_, _, seq)| *seq).max();
+            assert_eq!(ranges.covering(&key, snapshot), expected);
+        }
+        let lists = lens(&ranges).len();
+        let loaded = ranges.lists.load();
+        let bytes: usize = loaded.iter().map(|list| list.memory_bytes()).sum();
+        assert_eq!(ranges.bytes(), bytes);
+        assert_eq!(pool.allocated_bytes(), ranges.bytes());
+        drop(ranges);
+        assert_eq!(pool.allocated_bytes(), 0);
+        lists
+    }
+
+    #[test]
+    fn no_write_merges_long_lists_and_there_are_few() {
+        let falling = (1..300).rev().collect();
+        for writes in [vec![1; 20_000], falling, vec![3_000; 8], vec![1, 30_000, 1]] {
+            let all: usize = writes.iter().sum();
+            assert!(add(&writes) <= 12 + 2 * all / MOST_MERGED);
+        }
     }
 }

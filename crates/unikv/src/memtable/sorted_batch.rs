@@ -13,7 +13,7 @@ use super::MemEntry;
 use super::arena::ArenaPool;
 use super::ops::{BadOp, BatchOp, OpsIter};
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::range_tombstones::{Piece, RangeTombstone, RangeTombstones};
+use crate::base::range_tombstones::{Piece, RangeTombstones};
 use crate::base::seeded::slip;
 use std::cmp::Ordering;
 use std::mem::size_of;
@@ -194,19 +194,15 @@ impl SortedBatch {
         for op in numbered(ops) {
             let (offset, index, op) = op?;
             count = index + 1;
-            if op.kind == Kind::RangeDelete {
-                ranges.push(RangeTombstone {
-                    start: op.key.to_vec(),
-                    end: op.value.to_vec(),
-                    seq: SeqNo(u64::from(index)),
-                });
+            if let Some(range) = op.as_range(SeqNo(u64::from(index))) {
+                ranges.push(range);
                 continue;
             }
             key_bytes += op.key.len();
             order.add(offset, index, &op);
         }
         order.sort(ops);
-        let (ops, ranges) = (ops.to_vec(), RangeTombstones::new(ranges));
+        let (ops, ranges) = (ops.to_vec(), RangeTombstones::of(&ranges));
         let in_order = OpOrder::memory_bytes(order.entries.capacity());
         reserved.set(ops.capacity() + in_order + ranges.memory_bytes());
         Ok(SortedBatch {
@@ -240,7 +236,7 @@ impl SortedBatch {
 }
 
 /// What a range tombstone takes, about, beside its bounds.
-const RANGE_BYTES: usize = 160;
+const RANGE_BYTES: usize = 80;
 
 /// The bytes with which all keys of the operations begin.
 fn shared_prefix(ops: &[u8]) -> Result<Vec<u8>, BadOp> {
@@ -359,13 +355,9 @@ impl NumberedBatch {
         })
     }
 
-    /// The range tombstones, by their starts.
-    pub(super) fn ranges(&self) -> Vec<RangeTombstone> {
-        let numbered = |tombstone: RangeTombstone| RangeTombstone {
-            seq: self.numbered(tombstone.seq),
-            ..tombstone
-        };
-        self.batch.ranges.iter().map(numbered).collect()
+    /// The range tombstones.
+    pub(super) fn ranges(&self) -> RangeTombstones {
+        self.batch.ranges.numbered_from(self.first)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -219,7 +219,7 @@ fn a_file_with_range_tombstones_is_pinned_byte_for_byte() {
         let (start, end) = (start.to_vec(), end.to_vec());
         let seq = SeqNo(seq);
         writer
-            .append_range(&RangeTombstone { start, end, seq })
+            .append_range(RangeTombstone { start, end, seq }.as_ref())
             .unwrap();
     }
     let section = KeySectionBuilder::new(64);
@@ -245,7 +245,7 @@ fn a_range_tombstone_that_bounds_no_range_is_damage() {
             let (start, end) = (start.to_vec(), end.to_vec());
             let seq = SeqNo(7);
             writer
-                .append_range(&RangeTombstone { start, end, seq })
+                .append_range(RangeTombstone { start, end, seq }.as_ref())
                 .unwrap();
         }
         let meta = writer.finish(None).unwrap();
@@ -286,7 +286,7 @@ fn range_tombstones_follow_the_records() {
         tombstone(b"\0\0\0\0b", b"\0\0\0\0c", 9),
     ];
     for tombstone in &tombstones {
-        writer.append_range(tombstone).unwrap();
+        writer.append_range(tombstone.as_ref()).unwrap();
     }
     let meta = writer.finish(None).unwrap();
     assert_eq!(meta.count, 20);

@@ -9,7 +9,7 @@ use crate::base::checksum::Crc;
 use crate::base::file_header::{CHUNKED_VALUES, FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, Kind};
-use crate::base::range_tombstones::RangeTombstone;
+use crate::base::range_tombstones::RangeRef;
 use crate::base::seeded::seeded;
 use crate::codec::{Codec, Compression, Dictionary, DictionaryPlace, Encoder, FileCompression};
 use crate::error::{Error, Result};
@@ -274,12 +274,12 @@ impl RecordWriter {
     }
 
     /// Appends a range tombstone. Records come before all of them.
-    pub(crate) fn append_range(&mut self, tombstone: &RangeTombstone) -> Result<()> {
+    pub(crate) fn append_range(&mut self, tombstone: RangeRef<'_>) -> Result<()> {
         let record = RecordRef {
-            key: &tombstone.start,
+            key: tombstone.start,
             seq: tombstone.seq,
             kind: Kind::RangeDelete,
-            value: &tombstone.end,
+            value: tombstone.end,
             expiry_ms: None,
             host_type: 0,
             older_follows: false,

@@ -348,20 +348,26 @@ impl<'a> WalReplay<'a> {
         last_keyspace: u32,
     ) -> Result<bool> {
         let MemtableHandle { table, large, .. } = memtable;
-        self.each_op(segment, large, write, last_keyspace, |seq, op| {
-            table.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
-        })
+        let mut ranges = Vec::new();
+        let expires = self.each_op(segment, large, write, last_keyspace, |seq, op| {
+            match op.as_range(seq) {
+                Some(range) => ranges.push(range),
+                None => table.insert(op.key, seq, op.kind, op.expiry_ms, op.value),
+            }
+        })?;
+        table.add_ranges(&ranges);
+        Ok(expires)
     }
 
     /// Checks the operations of a write and calls `each` with each and its number. Opens the files
     /// of large values. True: some expire.
-    fn each_op(
+    fn each_op<'w>(
         &self,
         segment: FileNumber,
         large: &LargeFiles,
-        write: &WalWrite<'_>,
+        write: &WalWrite<'w>,
         last_keyspace: u32,
-        mut each: impl FnMut(SeqNo, &BatchOp<'_>),
+        mut each: impl FnMut(SeqNo, &BatchOp<'w>),
     ) -> Result<bool> {
         let (base, mut expires) = (write.base_seq, false);
         let path = || self.store.dir().join(file_names::wal(segment));

@@ -282,11 +282,15 @@ fn append_batches(
 /// Inserts the operations of a batch, the first with `first`; returns the number after the batch.
 #[inline]
 fn insert(memtable: &Memtable, batch: &Batch, first: SeqNo) -> Result<SeqNo> {
-    let mut seq = first;
+    let (mut seq, mut ranges) = (first, Vec::new());
     for op in OpsIter::new(batch.ops_bytes()) {
         let op = op.map_err(|bad| Error::internal(format!("a batch in the log: {bad}")))?;
-        memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value);
+        match op.as_range(seq) {
+            Some(range) => ranges.push(range),
+            None => memtable.insert(op.key, seq, op.kind, op.expiry_ms, op.value),
+        }
         seq.0 += 1;
     }
+    memtable.add_ranges(&ranges);
     Ok(SeqNo(first.0 + batch.seq_count()))
 }

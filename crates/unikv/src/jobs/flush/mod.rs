@@ -103,7 +103,7 @@ pub(crate) struct FlushedTable {
     pub(crate) meta: RecordFileMeta,
     pub(crate) keys: TableKeys,
     /// The range tombstones that it has.
-    pub(crate) ranges: RangeTombstones,
+    pub(crate) ranges: Arc<RangeTombstones>,
 }
 
 impl FlushedTable {
@@ -249,13 +249,9 @@ fn write_table(
     }
     let is_last = entries.at.entry().is_none();
     let ranges = if is_last {
-        entries
-            .memtables
-            .iter()
-            .flat_map(|memtable| memtable.ranges())
-            .collect()
+        ranges_of(entries.memtables)
     } else {
-        Vec::new()
+        Arc::default()
     };
     let TableWriter {
         mut writer,
@@ -264,7 +260,7 @@ fn write_table(
         cache,
         ..
     } = table;
-    for tombstone in &ranges {
+    for tombstone in ranges.by_start() {
         writer.append_range(tombstone)?;
     }
     let meta = writer.finish(Some(section))?.bounded();
@@ -272,8 +268,20 @@ fn write_table(
     for entry in &keys.entries {
         cache.note_written(entry.hash);
     }
-    let ranges = RangeTombstones::new(ranges);
     Ok(FlushedTable { meta, keys, ranges })
+}
+
+/// The range tombstones of all memtables.
+fn ranges_of(memtables: &[Arc<Memtable>]) -> Arc<RangeTombstones> {
+    let with_ranges = memtables.iter().filter(|memtable| memtable.has_ranges());
+    let sets: Vec<_> = with_ranges.map(|memtable| memtable.ranges()).collect();
+    match sets.as_slice() {
+        [one] => Arc::clone(one),
+        several => {
+            let all: Vec<_> = several.iter().flat_map(|set| set.iter()).collect();
+            Arc::new(RangeTombstones::of(&all))
+        }
+    }
 }
 
 /// A table being written.

@@ -18,7 +18,6 @@ use crate::error::{Error, Result};
 use crate::hash_index::{HashIndex, MAX_BYTES_PER_RECORD};
 use crate::jobs::flush::FlushedTable;
 use crate::jobs::space::hidden::{deleted_bytes, known_of};
-use crate::memtable::MOST_RANGES;
 use crate::record::RecordFileMeta;
 use crate::version::edit::{TablePlace, TableShare};
 use crate::version::{Generation, Partition, Version};
@@ -62,10 +61,10 @@ pub(crate) struct GenerationLimits {
 }
 
 /// The range tombstones of a generation may take this part of the memory budget, at this many bytes
-/// each; no fewer than two memtables may have.
+/// each, but no fewer than this many are worth a merge.
 const RANGES_PART: u64 = 64;
-const BYTES_PER_RANGE: u64 = 160;
-const LEAST_RANGES: u64 = 2 * MOST_RANGES as u64;
+const BYTES_PER_RANGE: u64 = 112;
+const LEAST_RANGES: u64 = 8192;
 
 impl GenerationLimits {
     /// A generation's index may take an eighth of the memory budget.

@@ -13,7 +13,7 @@ pub(super) fn compare(file: &Arc<RecordFile>, found: &mut Summary) -> Result<u64
     let listed = &file.meta().ranges;
     let begun = listed.as_ref().map(|l| RangeSection::begin(l.offset));
     let section = begun.map(|mut section| {
-        tombstones.iter().for_each(|t| section.add(t));
+        tombstones.iter().for_each(|t| section.add(t.as_ref()));
         section
     });
     disagree(section == *listed, file.path())?;

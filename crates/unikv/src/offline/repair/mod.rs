@@ -174,7 +174,7 @@ fn salvage(
     report.uncertain_included = options.include_uncertain;
     report.mark = gathered.mark.map(Bytes::from);
     let wants_uncertain = options.include_uncertain;
-    let ranges = RangeTombstones::new(gathered.ranges);
+    let ranges = RangeTombstones::new(&gathered.ranges);
     let decided = (Holes::new(holes), ranges, proven);
     let mark = report.mark.clone();
     let keyspaces = KnownKeyspaces::of(&known);

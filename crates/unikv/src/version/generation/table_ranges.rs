@@ -147,7 +147,7 @@ impl TableRanges {
                 Err(error) => return Err(error),
             }
         }
-        let tombstones = RangeTombstones::new(tombstones);
+        let tombstones = RangeTombstones::new(&tombstones);
         let mut damaged = damaged.into_iter();
         Ok(match damaged.next() {
             None => Read::Sound(self.known.get_or_init(|| tombstones)),

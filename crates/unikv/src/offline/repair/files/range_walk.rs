@@ -29,7 +29,7 @@ impl SeenRanges {
         let section = self
             .section
             .get_or_insert_with(|| RangeSection::begin(offset));
-        section.add(tombstone);
+        section.add(tombstone.as_ref());
         self.tombstones.push(tombstone.clone());
     }
 
@@ -56,7 +56,7 @@ impl SeenRanges {
                 // They may have been written: the log that said so may be lost.
                 let mut span = RangeSection::begin(0);
                 let above = self.tombstones.iter().filter(|t| t.seq > last);
-                above.for_each(|tombstone| span.add(tombstone));
+                above.for_each(|tombstone| span.add(tombstone.as_ref()));
                 ranges.lose(&span, &[(Vec::new(), None)], place);
             }
         }

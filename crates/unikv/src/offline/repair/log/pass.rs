@@ -265,7 +265,7 @@ impl Pass<'_, '_> {
     fn lose(&mut self, deletes: &[RangeTombstone], segment: &Segment) {
         for delete in deletes {
             let mut lost = RangeSection::begin(0);
-            lost.add(delete);
+            lost.add(delete.as_ref());
             let place = (segment.number, segment.path.as_path());
             self.out.ranges.lose(&lost, &[(Vec::new(), None)], place);
         }
