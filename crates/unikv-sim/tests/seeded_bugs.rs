@@ -408,6 +408,35 @@ const CASES: &[Case] = &[
     Case(Seeded::LoseLastRecord, Histories, 0),
     Case(Seeded::FlushNewestFirst, Crashes, 0),
     Case(
+        Seeded::BatchOldestFirst,
+        unit(
+            "engine::write::large_batch::tests::large_batches_are_read_as_any_others_before_and_after_flushes_and_kills",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::BatchSeenEarly,
+        unit(
+            "engine::write::large_batch::tests::large_batches_are_read_as_any_others_before_and_after_flushes_and_kills",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::BatchPassGap,
+        unit(
+            "engine::background::ingest::batch::tests::a_batch_beyond_memory_is_written_as_a_whole_and_the_last_operation_on_a_key_counts",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::BatchTablesUnchecked,
+        unit(
+            "engine::background::ingest::batch::tests::a_batch_beyond_memory_conflicts_as_any_other",
+        ),
+        0,
+    ),
+    Case(Seeded::FlushDropsUnflushed, Histories, 0),
+    Case(
         Seeded::IndexOfOldest,
         unit("engine::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
         0,

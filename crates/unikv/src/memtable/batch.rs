@@ -18,10 +18,14 @@ use std::time::Duration;
 ///
 /// Later operations on a key win over earlier ones. An operation beyond the limits (64 KiB for a
 /// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a mark) is left out and reported when
-/// the batch is written, which then changes nothing. Large values are written to files of their
-/// own; of a batch that takes more memory than a memtable these are all values of 256 bytes and
-/// more. What is left, keys and small values, may take an eighth of
-/// [`Options::memory_budget`](crate::Options::memory_budget).
+/// the batch is written, which then changes nothing.
+///
+/// A batch of any size within these limits is accepted, whatever
+/// [`Options::memory_budget`](crate::Options::memory_budget) is. Large values are written to files
+/// of their own; of a batch that takes more memory than a memtable these are all values of 256
+/// bytes and more. Where keys and small values take more than an eighth of the budget (and more
+/// than 1 MiB), the batch is sorted and written to tables instead of the log: it is then durable
+/// when the call returns, may not delete ranges, and is refused if it may not wait.
 ///
 /// ```
 /// # use unikv::Batch;

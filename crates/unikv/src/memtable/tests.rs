@@ -410,3 +410,91 @@ fn read_around(table: &Arc<Memtable>, key: &[u8], published: &AtomicU64, count: 
         if step < 10 { iter.next() } else { iter.prev() }
     }
 }
+
+/// A large batch answers everything as a memtable into which its operations were inserted.
+#[test]
+fn a_sorted_batch_answers_as_a_memtable_with_the_same_operations() {
+    let mut rng = SmallRng::seed_from_u64(58);
+    let pool = ArenaPool::new(1 << 20, 4 << 20);
+    for first in [1, 7, 1000] {
+        for len in [1, 2, 40, 400] {
+            let mut batch = Batch::new();
+            for n in 0..len {
+                let mut key = vec![b'k'; rng.random_range(0..12)];
+                key.push(rng.random_range(0..6));
+                match rng.random_range(0..8) {
+                    0 => batch.delete_range(key.clone()..[key.as_slice(), &[9]].concat()),
+                    1 => batch.delete(&key),
+                    _ => batch.put(&key, [n as u8; 3]),
+                };
+            }
+            let (ops, len) = (batch.ops_bytes(), batch.len());
+            let growing = Arc::new(Memtable::new(&pool, SEED));
+            for (seq, op) in (first..).zip(OpsIter::new(ops)) {
+                let op = op.unwrap();
+                growing.insert(op.key, SeqNo(seq), op.kind, op.expiry_ms, op.value);
+            }
+            let reserved = Reserved::new(&pool, 1);
+            let sorted = SortedBatch::new(ops, len, reserved).unwrap();
+            let batch = Arc::new(Memtable::of_batch(sorted, SeqNo(first), SEED));
+            same_answers(&growing, &batch, first, len as u64);
+        }
+    }
+    assert_eq!(
+        pool.allocated_bytes(),
+        pool.idle_bytes(),
+        "all memory is given back"
+    );
+}
+
+fn same_answers(growing: &Arc<Memtable>, batch: &Arc<Memtable>, first: u64, len: u64) {
+    let (mut ours, mut theirs) = (batch.iter(), growing.iter());
+    ours.seek_to_first();
+    theirs.seek_to_first();
+    let mut keys = vec![vec![0; 4], vec![0xff; 4]];
+    while let Some(entry) = theirs.entry() {
+        assert_eq!(ours.entry(), Some(entry));
+        keys.push(entry.key.to_vec());
+        keys.push(entry.key[..entry.key.len() - 1].to_vec());
+        ours.next();
+        theirs.next();
+    }
+    assert!(ours.entry().is_none());
+    for key in &keys {
+        for seq in (0..first + len + 2)
+            .step_by(1 + len as usize / 9)
+            .map(SeqNo)
+        {
+            let hash = key_hash(SEED, key);
+            assert_eq!(batch.get(key, hash, seq), growing.get(key, hash, seq));
+            assert_eq!(batch.covering(key, seq), growing.covering(key, seq));
+            ours.seek(key, seq);
+            theirs.seek(key, seq);
+            assert_eq!(ours.entry(), theirs.entry());
+            ours.prev();
+            theirs.prev();
+            if theirs.entry().is_some() {
+                assert_eq!(ours.entry(), theirs.entry());
+            }
+        }
+    }
+    ours.seek_to_last();
+    theirs.seek_to_last();
+    assert_eq!(ours.entry(), theirs.entry());
+    assert_eq!(
+        (batch.len(), batch.key_bytes()),
+        (growing.len(), growing.key_bytes())
+    );
+    assert_eq!(batch.max_seq(), growing.max_seq());
+    let (after, until) = (SeqNo(first + len / 3), SeqNo(first + len / 2));
+    let written = |memtable: &Memtable| {
+        let mut all = Vec::new();
+        let each = |entry: &MemEntry<'_>| {
+            all.push((entry.seq, entry.key.to_vec(), entry.kind));
+            Ok(())
+        };
+        memtable.each_written(after, until, each).unwrap();
+        all
+    };
+    assert_eq!(written(batch), written(growing));
+}

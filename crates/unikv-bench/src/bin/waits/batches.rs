@@ -183,7 +183,7 @@ fn back_to_back(
     sample(db, DISTINCT * RECORDS, 100)
 }
 
-/// One batch of so many records of 24-byte keys and values of so many bytes.
+/// One batch of COUNT records of 24-byte keys and values of LEN bytes.
 fn one_batch(
     db: &Db,
     rate: u64,

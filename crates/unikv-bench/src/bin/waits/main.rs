@@ -55,7 +55,7 @@ struct Args {
     partitions: partitions::Sizes,
     #[command(flatten)]
     followers: followers::Sizes,
-    /// Write a batch of so many puts into the database in the directory instead, as the other
+    /// Write a batch of this many puts into the database in the directory instead, as the other
     /// process of a scenario
     #[arg(long, hide = true)]
     write_and_wait: Option<u64>,

@@ -120,7 +120,7 @@ fn measure(path: &Path, rate: u64, sizes: &Sizes, partitions: u64) -> Outcome<Se
     })
 }
 
-/// A database of so many records, in about so many partitions.
+/// A database of this many records, in about this many partitions.
 pub fn loaded(path: &Path, data_mb: u64, memory: u64, partitions: u64) -> Outcome<(Db, u64)> {
     let count = data_mb * 1_000_000 / VALUE_BYTES as u64;
     let partition = (data_mb * 1_000_000 / partitions * 3 / 2).max(8 << 10);

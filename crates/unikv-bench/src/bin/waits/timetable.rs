@@ -127,12 +127,12 @@ impl Bandwidth {
         Ok(Bandwidth(bytes / elapsed.as_secs_f64()))
     }
 
-    /// The time in which the log takes so many bytes.
+    /// The time in which the log takes these bytes.
     pub fn time(&self, bytes: usize) -> Duration {
         Duration::from_secs_f64(bytes as f64 / self.0)
     }
 
-    /// How long a put may wait beside a batch of so many bytes.
+    /// How long a put may wait beside a batch of these bytes.
     pub fn bound(&self, bytes: usize) -> Duration {
         GRACE + self.time(bytes)
     }

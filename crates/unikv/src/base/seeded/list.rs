@@ -30,6 +30,12 @@ bugs! {
     BatchOldestFirst,
     /// I5: a snapshot sees of a large batch what came after it.
     BatchSeenEarly,
+    /// I2: of a batch that is written in passes, the keys at which a pass begins are lost.
+    BatchPassGap,
+    /// I5: a transaction whose writes become tables is not compared with what was written since.
+    BatchTablesUnchecked,
+    /// I2: a flush gives up a memtable more than it has written.
+    FlushDropsUnflushed,
 
     // Checkpoints and backups.
     /// I2: a checkpoint has of the log what is durable, not what is acknowledged.

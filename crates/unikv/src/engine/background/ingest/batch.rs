@@ -10,6 +10,7 @@
 
 use super::Ingest;
 use crate::base::keys::{KeyspaceId, Kind};
+use crate::base::seeded::slip;
 use crate::engine::background::Background;
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::expiry::Expiries;
@@ -106,7 +107,9 @@ impl Ingest<'_> {
                 let op = expiries.map_or(op, |expiries| expiries.resolve(op));
                 self.add_op(&op)?;
             }
-            from = to.map_or(Bound::Unbounded, Bound::Included);
+            from = to.map_or(Bound::Unbounded, |key| {
+                slip!(BatchPassGap, Bound::Excluded(key), Bound::Included(key))
+            });
         }
         Ok(())
     }

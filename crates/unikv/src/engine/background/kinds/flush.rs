@@ -106,9 +106,14 @@ impl Background {
         if seeded!(LogRecycledBeforeEdit) {
             self.write.retire_below(newer);
         }
+        let kept = slip!(
+            FlushDropsUnflushed,
+            newer_count.saturating_sub(1),
+            newer_count
+        );
         self.catalog
             .commit_edit(&mut catalog, edit, &indexes, |view| {
-                for flushed in view.sealed.drain(newer_count..).rev() {
+                for flushed in view.sealed.drain(kept..).rev() {
                     self.write.recent.flushed(&flushed.table);
                 }
             })

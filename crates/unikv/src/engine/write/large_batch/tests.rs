@@ -159,3 +159,31 @@ fn a_large_batch_whose_record_fails_is_not_there_and_writing_resumes() {
         assert!(matches!(db.iter().count(), 0..=403));
     }
 }
+
+#[test]
+fn short_memtables_are_flushed_together() {
+    let machine = Machine::new(6);
+    let (db, _) = machine.open(small());
+    let seal = || {
+        let write = &db.0.engine.write;
+        write.seal(&mut write.commit.lock()).unwrap();
+    };
+    db.put("a", "1").unwrap();
+    db.put("b", "1").unwrap();
+    seal();
+    let snapshot = db.snapshot();
+    db.put("a", "2").unwrap();
+    db.delete_range("b".."c").unwrap();
+    seal();
+    db.delete("a").unwrap();
+    db.put("c", "3").unwrap();
+    seal();
+    assert_eq!(db.stats().sealed_memtables, 3);
+    db.flush().unwrap();
+    assert_eq!((db.stats().flushes, db.stats().sealed_memtables), (1, 0));
+    let keys: Vec<_> = db.iter().map(|entry| entry.unwrap().0).collect();
+    assert_eq!(keys, ["c"]);
+    assert_eq!(at(&snapshot).len(), 2);
+    assert_eq!(snapshot.get("a").unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(snapshot.get("b").unwrap().as_deref(), Some(&b"1"[..]));
+}
