@@ -435,7 +435,13 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
-    Case(Seeded::FlushDropsUnflushed, Histories, 0),
+    Case(
+        Seeded::FlushDropsUnflushed,
+        unit(
+            "engine::background::kinds::split::tests::threads_split_merge_and_flush_beside_writers_and_readers",
+        ),
+        0,
+    ),
     Case(
         Seeded::IndexOfOldest,
         unit("engine::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),

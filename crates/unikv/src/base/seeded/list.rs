@@ -34,7 +34,7 @@ bugs! {
     BatchPassGap,
     /// I5: a transaction whose writes become tables is not compared with what was written since.
     BatchTablesUnchecked,
-    /// I2: a flush gives up a memtable more than it has written.
+    /// I2: a flush gives up the memtables that were sealed while it ran, too.
     FlushDropsUnflushed,
 
     // Checkpoints and backups.

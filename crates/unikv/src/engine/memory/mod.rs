@@ -18,6 +18,4 @@ mod plan;
 pub use arbiter::MemoryStats;
 pub(crate) use arbiter::{Arbiter, LargeBatchTurn};
 pub(crate) use iterators::{IteratorBytes, IteratorCharge};
-#[cfg(test)]
-pub(crate) use plan::MAX_SEALED;
-pub(crate) use plan::MemoryPlan;
+pub(crate) use plan::{MAX_SEALED, MemoryPlan};

@@ -118,8 +118,9 @@ impl WritePath {
             handle.table.note_mark(commit.last_seq, mark);
         }
         self.core.counters.count_writes(std::iter::once(batch));
-        self.seal_with(commit, handle, large.freed);
+        self.link(commit, handle, large.freed);
         self.read.publish_seq(commit.last_seq);
+        self.seal_linked(commit);
         drop(large.turn);
         Ok(Written {
             bytes: batch.byte_len() as u64,
@@ -127,8 +128,30 @@ impl WritePath {
         })
     }
 
-    /// Seals the memtable and the large batch after it, whose record is the last of the segment.
-    fn seal_with(&self, commit: &mut Commit, large: MemtableHandle, freed: Freed) {
+    /// Seals the memtable, and puts that of the large batch in its place. The batch is not sealed
+    /// before its number is published: a flush that ran in between would not keep what a snapshot
+    /// without the batch sees.
+    fn link(&self, commit: &mut Commit, large: MemtableHandle, freed: Freed) {
+        let full = std::mem::replace(&mut commit.memtable, large);
+        let freed = std::mem::replace(&mut commit.freed, freed);
+        let is_empty = full.table.is_empty();
+        if is_empty {
+            // Files of a write that failed may be with it.
+            let files = full.large.all().into_iter();
+            files.for_each(|file| commit.memtable.large.insert(file));
+        } else {
+            self.space.debt.sealed(freed);
+        }
+        self.read.update_view(|view| {
+            view.memtable = commit.memtable.clone();
+            if !is_empty {
+                view.sealed.insert(0, full);
+            }
+        });
+    }
+
+    /// Seals the large batch, whose record is the last of its segment.
+    fn seal_linked(&self, commit: &mut Commit) {
         let number = self.core.next_file_number();
         let prev = commit.wal.as_ref().map(|(wal, _)| wal.segment_end());
         match self.new_segment(number, prev, commit.last_seq) {
@@ -139,7 +162,7 @@ impl WritePath {
                 self.poison_wal(&error);
             }
         }
-        self.seal_memtable(commit, number, Some((large, freed)));
+        self.seal_memtable(commit, number);
     }
 }
 

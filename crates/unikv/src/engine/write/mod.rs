@@ -145,7 +145,7 @@ impl WritePath {
         // nothing written here later would be replayed: this one is given up, too.
         let wal = self.new_segment(number, prev, commit.last_seq);
         commit.wal = Some(wal.inspect_err(|error| self.poison_wal(error))?);
-        self.seal_memtable(commit, number, None);
+        self.seal_memtable(commit, number);
         Ok(())
     }
 
@@ -187,37 +187,18 @@ impl WritePath {
         }
     }
 
-    /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one,
-    /// and of the large batch that was written after it.
-    fn seal_memtable(
-        &self,
-        commit: &mut Commit,
-        number: FileNumber,
-        large: Option<(MemtableHandle, Freed)>,
-    ) {
+    /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
+    fn seal_memtable(&self, commit: &mut Commit, number: FileNumber) {
         let others = self.read.view.load().others_seq();
         let memtable = commit.memtable.table.next(&self.core.pool, others);
-        let full = std::mem::replace(&mut commit.memtable, MemtableHandle::new(memtable, number));
-        let freed = std::mem::take(&mut commit.freed);
-        let full = if full.table.is_empty() {
-            // Files of a write that failed may be with it.
-            let files = full.large.all().into_iter();
-            files.for_each(|file| commit.memtable.large.insert(file));
-            None
-        } else {
-            Some((full, freed))
-        };
-        let sealed: Vec<_> = full.into_iter().chain(large).collect();
-        for (_, freed) in &sealed {
-            self.space.debt.sealed(*freed);
-        }
+        commit.memtable = MemtableHandle::new(memtable, number);
+        self.space.debt.sealed(std::mem::take(&mut commit.freed));
         self.space.memtable_begins();
         commit.is_watched = false;
+        let memtable = commit.memtable.clone();
         self.read.update_view(|view| {
-            view.memtable = commit.memtable.clone();
-            for (handle, _) in &sealed {
-                view.sealed.insert(0, handle.clone());
-            }
+            let full = std::mem::replace(&mut view.memtable, memtable);
+            view.sealed.insert(0, full);
         });
         self.core.work.notify();
     }
@@ -261,7 +242,7 @@ impl WritePath {
         commit.wal = None;
         if !commit.memtable.table.is_empty() {
             let number = self.core.next_file_number();
-            self.seal_memtable(commit, number, None);
+            self.seal_memtable(commit, number);
         }
     }
 

@@ -6,6 +6,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::FlushBlock;
 use crate::engine::health::{FLUSH, MERGE};
+use crate::engine::memory::MAX_SEALED;
 use crate::engine::write::WritePath;
 use crate::error::{Error, Result};
 use crate::events::{Event, StallCause, Wait};
@@ -28,7 +29,12 @@ impl WritePath {
 
     /// Waits while sealed memtables take all that they may. The caller has the commit lock.
     pub(crate) fn wait_for_flushes(&self, may_wait: bool) -> Result<()> {
-        let has_room = || self.core.memory.may_seal(&self.read.view.load());
+        let has_room = || {
+            let view = self.read.view.load();
+            // Each keeps a segment of the log, however short it is.
+            let is_tight = self.space.full.is_full() && view.sealed.len() >= MAX_SEALED;
+            !is_tight && self.core.memory.may_seal(&view)
+        };
         if has_room() {
             return Ok(());
         }

@@ -106,13 +106,11 @@ impl Background {
         if seeded!(LogRecycledBeforeEdit) {
             self.write.retire_below(newer);
         }
-        let kept = slip!(
-            FlushDropsUnflushed,
-            newer_count.saturating_sub(1),
-            newer_count
-        );
         self.catalog
             .commit_edit(&mut catalog, edit, &indexes, |view| {
+                // More may have been sealed meanwhile.
+                let kept = view.sealed.len().saturating_sub(count);
+                let kept = slip!(FlushDropsUnflushed, newer_count, kept);
                 for flushed in view.sealed.drain(kept..).rev() {
                     self.write.recent.flushed(&flushed.table);
                 }
