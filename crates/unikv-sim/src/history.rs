@@ -155,8 +155,12 @@ pub enum TxOp {
     Begin(bool),
     /// `get`, or `get_for_update`.
     Get(Key, bool),
+    /// `get`, or `get_for_update`, of this many keys that begin with the given one.
+    GetMany(Key, u16, bool),
     /// A scan to its end.
     Scan(Range, Walk),
+    /// The first key of a range is taken and deleted, up to this many times.
+    Drain(Range, u16),
     /// `put` or `delete`.
     Set(Key, Option<Value>),
     /// `delete_range`.

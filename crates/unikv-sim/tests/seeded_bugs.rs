@@ -709,6 +709,37 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(Seeded::OwnDeletesEnd, Histories, 0),
+    Case(
+        Seeded::CoarseEndsEarly,
+        unit(
+            "engine::recent::seen::tests::what_is_coarser_holds_what_it_held_and_takes_what_it_may",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::WrittenBeforeForgotten,
+        unit(
+            "engine::recent::tests::writes_left_by_writers_stand_for_all_since_only_without_a_gap",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::LeftNotCompared,
+        unit(
+            "engine::recent::tests::writes_left_by_writers_stand_for_all_since_only_without_a_gap",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::EmptiedKeepsPuts,
+        unit("txn::tests::what_was_emptied_is_shown_where_it_is_filled_again"),
+        0,
+    ),
+    Case(
+        Seeded::EmptiedForEarlier,
+        unit("txn::tests::what_was_emptied_is_shown_where_it_is_filled_again"),
+        0,
+    ),
     // Range tombstones.
     Case(
         Seeded::DamagedRangesAreEmpty,

@@ -776,7 +776,7 @@ def _property(db: _unikv.Database, name: str) -> str | None:
             for part in partitions
         )
     if name == "leveldb.approximate-memory-usage":
-        parts = ("memtables", "indexes", "metadata", "jobs", "iterators", "cache")
+        parts = ("memtables", "indexes", "metadata", "jobs", "iterators", "transactions", "cache")
         return str(sum(stats["memory"][part] for part in parts))
     return None
 

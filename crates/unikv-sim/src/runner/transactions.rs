@@ -9,7 +9,7 @@ use crate::oracle::State;
 use crate::spaces;
 use crate::value::{Bytes, Value, show, show_option};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
 use unikv::{Batch, ErrorKind, Isolation, Transaction};
 
@@ -74,7 +74,15 @@ impl Runner {
         match op {
             TxOp::Begin(_) => {}
             TxOp::Get(key, for_update) => self.get_in(&mut held, key, *for_update)?,
+            TxOp::GetMany(key, count, for_update) => {
+                for n in 0..*count {
+                    let key = Key([&key.0[..key.0.len().min(1000)], &n.to_be_bytes()].concat());
+                    self.get_in(&mut held, &key, *for_update)?;
+                }
+            }
             TxOp::Scan(range, walk) => self.scan_in(&mut held, range, *walk)?,
+            TxOp::Drain(range, _) if is_empty(range) => {}
+            TxOp::Drain(range, count) => self.drain_in(&mut held, range, *count)?,
             TxOp::Set(key, value) => {
                 let bytes = value.map(Value::bytes);
                 let ttl = value.and_then(Value::ttl);
@@ -189,6 +197,38 @@ impl Runner {
         self.follow(&mut all, steps, walk)?;
         if held.isolation == Isolation::Serializable {
             held.ranges.push(range.bounds());
+        }
+        Ok(())
+    }
+
+    fn drain_in(
+        &self,
+        held: &mut HeldTransaction,
+        range: &Range,
+        count: u16,
+    ) -> Result<(), Interrupt> {
+        let bounds = range.bounds();
+        let mut read = bounds.clone();
+        for _ in 0..count {
+            let first = held.transaction.range(as_bytes(&bounds)).next();
+            let first = self.must("the first of a range in a transaction", first.transpose())?;
+            let mut left = held.state.range::<[u8], _>(as_bytes(&bounds));
+            let want = left.next().map(|(key, _)| key.clone());
+            let got = first.map(|(key, _)| key.to_vec());
+            assert_eq!(got, want, "the first key of a range that is being emptied");
+            let Some(key) = want else {
+                // It has looked as far as the range goes.
+                read = bounds.clone();
+                break;
+            };
+            let deleted = held.transaction.delete(&key);
+            self.must("a delete of a transaction", deleted)?;
+            held.state.remove(&key);
+            held.own.insert(key.clone(), None);
+            read.1 = Bound::Included(Key(key));
+        }
+        if held.isolation == Isolation::Serializable {
+            held.ranges.push(read);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ pub(crate) mod file_names;
 pub(crate) mod hash;
 pub(crate) mod keys;
 pub(crate) mod mapped;
-pub(crate) mod range_set;
 pub(crate) mod range_tombstones;
 pub(crate) mod seeded;
+pub(crate) mod sorted;
 pub(crate) mod sync;

@@ -26,6 +26,9 @@ macro_rules! bugs {
     };
 }
 
+#[macro_use]
+mod transactions;
+
 mod list;
 pub use list::Seeded;
 

@@ -59,6 +59,14 @@ impl Buckets {
         None
     }
 
+    /// The newest version of each key, in no order.
+    pub(super) fn all_newest(&self) -> impl Iterator<Item = NodeRef> {
+        self.heads.iter().flat_map(|head| {
+            let next = |node: &NodeRef| NodeRef::follow(node.chain_link());
+            std::iter::successors(NodeRef::follow(head), next)
+        })
+    }
+
     /// Adds `node`, whose key has this hash. Of two with the same key and sequence number the later
     /// one stands first.
     pub(super) fn insert(&self, node: NodeRef, hash: u64) {

@@ -204,6 +204,12 @@ impl Entries {
         self.node_of(key, hash, snapshot).map(NodeRef::entry)
     }
 
+    /// See [`super::Memtable::any_newer`]. Nothing is put in order for it.
+    pub(super) fn any_newer(&self, after: SeqNo, mut is_met: impl FnMut(&[u8]) -> bool) -> bool {
+        let mut newest = self.by_key.all_newest();
+        newest.any(|node| node.seq() > after && is_met(node.key()))
+    }
+
     #[inline(always)]
     fn node_of(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<NodeRef> {
         let mut node = self.by_key.newest(key, hash)?;

@@ -255,6 +255,18 @@ impl Memtable {
         }
     }
 
+    /// Whether `is_met` holds for a key that has a version newer than `after`. Keys come in no
+    /// order.
+    pub(crate) fn any_newer(&self, after: SeqNo, mut is_met: impl FnMut(&[u8]) -> bool) -> bool {
+        match &self.contents {
+            Contents::Growing(growing) => growing.entries.any_newer(after, is_met),
+            Contents::Batch(batch) => {
+                let mut newer = batch.by_number(after, SeqNo::MAX);
+                newer.any(|entry| entry.kind != Kind::RangeDelete && is_met(entry.key))
+            }
+        }
+    }
+
     /// Whether reads are better served by a table, for there are many range tombstones: in a table
     /// they are one list.
     pub(crate) fn is_full_of_ranges(&self) -> bool {

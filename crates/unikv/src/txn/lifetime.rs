@@ -6,8 +6,8 @@
 use super::Txn;
 use crate::base::keys::KeyspaceId;
 use crate::base::seeded::seeded;
-use crate::engine::read::iter::own_writes::OwnWrite;
 use crate::engine::read::lifetimes::Ttl;
+use crate::engine::recent::own_writes::OwnWrite;
 use crate::error::Result;
 use crate::memtable::Lifetime;
 use std::time::Duration;

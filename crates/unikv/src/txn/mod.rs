@@ -15,17 +15,17 @@ mod lifetime;
 pub(crate) mod single;
 
 use crate::base::bounds::{KeyBounds, engine_bounds, engine_key, prefix_bounds};
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
-use crate::base::sync::atomic::Ordering;
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN};
 use crate::engine::handle::Handle;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
+use crate::engine::read::iter::emptied::Emptied;
 use crate::engine::read::iter::overlay::OfTransaction;
-use crate::engine::read::iter::own_writes::{OwnWrite, OwnWrites, Undo};
 use crate::engine::read::moment::Registered;
 use crate::engine::read::source::data_id;
 use crate::engine::read::value_reader::ValueReader;
 use crate::engine::recent::OpenTransaction;
+use crate::engine::recent::own_writes::{OwnWrite, OwnWrites, Undo};
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
 use crate::engine::write::alone::Alone;
@@ -59,6 +59,8 @@ pub(crate) struct Txn {
     isolation: Isolation,
     moment: Arc<Registered>,
     own: Arc<OwnWrites>,
+    /// Where it shows nothing, as far as its iterators have found out.
+    emptied: Arc<Emptied>,
     /// What was before each write, so that a savepoint can come back.
     undo: Vec<Undo>,
     savepoints: Vec<usize>,
@@ -77,9 +79,10 @@ impl Txn {
             handle: Arc::clone(handle),
             isolation,
             own: Arc::default(),
+            emptied: Arc::default(),
             undo: Vec::new(),
             savepoints: Vec::new(),
-            reads: Arc::new(ReadSet::new(moment.seq())),
+            reads: Arc::new(ReadSet::new(moment.seq(), &read.core.memory)),
             alone: None,
             moment,
             _open: open,
@@ -210,6 +213,7 @@ impl Txn {
     fn as_it_is(&self) -> OfTransaction {
         OfTransaction {
             own: Arc::clone(&self.own),
+            emptied: Arc::clone(&self.emptied),
             reads: self.is_serializable().then(|| Arc::clone(&self.reads)),
         }
     }
@@ -254,7 +258,12 @@ impl Txn {
             value: value.map(Bytes::copy_from_slice),
             lifetime,
         };
-        let undo = Arc::make_mut(&mut self.own).write(key, write);
+        let (key, is_put) = (Bytes::from(key), value.is_some());
+        let own = Arc::make_mut(&mut self.own);
+        let undo = own.write(key.clone(), write);
+        if is_put {
+            self.emptied.put(&key, own.changes());
+        }
         self.note_undo(undo);
         Ok(())
     }
@@ -292,6 +301,7 @@ impl Txn {
         };
         let own = Arc::make_mut(&mut self.own);
         self.undo.drain(len..).rev().for_each(|undo| own.undo(undo));
+        self.emptied.clear(own.changes());
         true
     }
 
@@ -313,20 +323,23 @@ impl Txn {
 
     /// Commits what was written.
     pub(crate) fn commit(self, options: WriteOptions) -> Result<()> {
+        self.commit_with(options, || ())
+    }
+
+    /// The same with something that happens after the long comparison.
+    #[cfg(test)]
+    pub(crate) fn commit_after(self, meanwhile: impl FnOnce()) -> Result<()> {
+        self.commit_with(WriteOptions::default(), meanwhile)
+    }
+
+    fn commit_with(self, options: WriteOptions, compared: impl FnOnce()) -> Result<()> {
         self.handle.engine.core.check_open()?;
         if self.own.is_empty() {
             return Ok(());
         }
-        if self.isolation == Isolation::Snapshot {
-            self.own
-                .writes()
-                .for_each(|(key, _)| self.reads.add_key(key));
-            for (start, end) in self.own.deleted() {
-                let range = self.reads.begin_range(start);
-                self.reads.extend_up(range, end);
-                self.reads.end_range(range);
-            }
-        }
+        let is_written_read = self.isolation == Isolation::Snapshot;
+        self.reads
+            .close(is_written_read.then(|| Arc::clone(&self.own)));
         let mut batch = Batch::new();
         for (start, end) in self.own.deleted() {
             batch.delete_range_at((start.to_vec(), end.to_vec()));
@@ -344,13 +357,9 @@ impl Txn {
         let engine = &self.handle.engine;
         // Most of the comparison is done here, where nobody waits for it, and before large values
         // are written.
-        // The number first: what is visible at it is in the view, or kept.
-        let visible = SeqNo(engine.read.visible_seq.load(Ordering::Acquire));
-        let view = engine.read.view.load();
-        engine
-            .write
-            .recent
-            .check_before(&self.reads, &view, visible)?;
+        let _comparing = engine.write.recent.comparing(&self.reads);
+        engine.write.compare(&self.reads)?;
+        compared();
         engine.background.write(&batch, options, Some(&self.reads))
     }
 }

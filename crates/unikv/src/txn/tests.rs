@@ -1,5 +1,7 @@
 //! Transactions through the public handle, on the simulated machine.
 
+use crate::base::sorted::tests::COPIED;
+use crate::engine::read::iter::overlay::STEPPED;
 use crate::engine::tests::{Machine, Model, small};
 use crate::{Db, ErrorKind, Isolation, KeyspaceOptions, Readable, Transaction, WriteOptions};
 use rand::rngs::SmallRng;
@@ -467,6 +469,162 @@ fn iterators_of_a_transaction_show_it_as_it_was_when_they_were_made() {
             let values = transaction.multi_get(&keys).unwrap();
             for (key, value) in keys.iter().zip(values) {
                 assert_eq!(value.as_deref(), model.get(key).map(|value| &value[..]));
+            }
+        }
+        transaction.commit().unwrap();
+        crate::engine::tests::same(&db, &model);
+    }
+}
+
+/// Runs something on new transactions over 0 to `keys` keys of the database and as many own ones;
+/// returns by how many entries iterators stepped, and how many were copied.
+fn counted(keys: u32, run: impl FnOnce(&mut Transaction)) -> (usize, usize) {
+    let machine = Machine::new(11);
+    let (db, _) = machine.open(small());
+    for n in 0..keys {
+        db.put(format!("key/{n:06}"), "value").unwrap();
+    }
+    let mut transaction = db.begin();
+    for n in 0..keys {
+        transaction.put(format!("own/{n:06}"), "value").unwrap();
+    }
+    COPIED.set(0);
+    STEPPED.set(0);
+    run(&mut transaction);
+    transaction.commit().unwrap();
+    (STEPPED.get(), COPIED.get())
+}
+
+#[test]
+fn taking_and_deleting_the_first_key_again_and_again_takes_steps_in_proportion() {
+    let keys = 1000;
+    for prefix in ["key/", "own/"] {
+        for backward in [false, true] {
+            let (stepped, copied) = counted(keys, |transaction| {
+                for n in 0..keys {
+                    let mut iter = transaction.prefix(prefix);
+                    let next = if backward {
+                        iter.next_back()
+                    } else {
+                        iter.next()
+                    };
+                    let (key, _) = next.unwrap().unwrap();
+                    let want = if backward { keys - 1 - n } else { n };
+                    assert_eq!(key, format!("{prefix}{want:06}").as_bytes());
+                    transaction.delete(&key).unwrap();
+                }
+                assert_eq!(transaction.prefix(prefix).count(), 0);
+            });
+            assert!(stepped < 20 * keys as usize, "{prefix}: {stepped} steps");
+            assert!(copied < 200 * keys as usize, "{prefix}: {copied} copied");
+        }
+    }
+    // While an iterator is open, each write copies no more than its way.
+    let (_, copied) = counted(keys, |transaction| {
+        let iter = transaction.prefix("own/");
+        for (n, entry) in iter.enumerate() {
+            transaction.delete(entry.unwrap().0).unwrap();
+            transaction.put(format!("new/{n:06}"), "value").unwrap();
+        }
+    });
+    assert!(copied < 200 * keys as usize, "{copied} copied");
+}
+
+#[test]
+fn a_range_that_a_transaction_has_deleted_is_passed_at_once() {
+    let keys = 1000;
+    for rounds in [1, 50] {
+        let (stepped, _) = counted(keys, |transaction| {
+            transaction
+                .delete_range("key/000010".."key/000990")
+                .unwrap();
+            transaction.delete_prefix("own/").unwrap();
+            for _ in 0..rounds {
+                assert_eq!(transaction.iter().count(), 20);
+                assert_eq!(transaction.iter().rev().count(), 20);
+            }
+        });
+        assert!(stepped < 200 * rounds, "{stepped} steps");
+    }
+    // Many of them, one beside the other.
+    let (stepped, _) = counted(keys, |transaction| {
+        for n in 0..keys {
+            let key = format!("key/{n:06}");
+            let next = transaction.prefix("key/").next().unwrap().unwrap();
+            assert_eq!(next.0, key.as_bytes());
+            transaction.delete_prefix(&key).unwrap();
+        }
+        assert_eq!(transaction.prefix("key/").count(), 0);
+    });
+    assert!(stepped < 20 * keys as usize, "{stepped} steps");
+}
+
+#[test]
+fn what_was_emptied_is_shown_where_it_is_filled_again() {
+    for seed in 0..200 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let machine = Machine::new(seed);
+        let (db, _) = machine.open(small());
+        let key = |n: u32| format!("{n:03}").into_bytes();
+        let mut model = Model::new();
+        for n in (0..200).filter(|n| n % 3 > 0) {
+            db.put(key(n), "value").unwrap();
+            model.insert(key(n), b"value".to_vec());
+        }
+        let mut transaction = db.begin();
+        let (mut savepoint, mut held) = (None, Vec::new());
+        for _ in 0..60 {
+            let from = rng.random_range(0..200);
+            let to = (from + rng.random_range(0..60)).min(200);
+            match rng.random_range(0..8) {
+                0 => {
+                    transaction.delete_range(key(from)..key(to)).unwrap();
+                    model.retain(|k, _| *k < key(from) || *k >= key(to));
+                }
+                1..4 => {
+                    for n in from..to {
+                        transaction.delete(key(n)).unwrap();
+                        model.remove(&key(n));
+                    }
+                }
+                4 => {
+                    transaction.put(key(from), "own").unwrap();
+                    model.insert(key(from), b"own".to_vec());
+                }
+                5 if savepoint.is_none() => {
+                    transaction.set_savepoint();
+                    savepoint = Some(model.clone());
+                }
+                6 => {
+                    if let Some(before) = savepoint.take() {
+                        assert!(transaction.rollback_to_savepoint());
+                        model = before;
+                    }
+                }
+                _ => held.push((transaction.iter(), model.clone())),
+            }
+            let entries = |iter: crate::Iter| -> Vec<_> {
+                let entries = iter.map(|entry| entry.unwrap());
+                entries.map(|(k, v)| (k.to_vec(), v.to_vec())).collect()
+            };
+            let want = |model: &Model| -> Vec<_> {
+                model.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+            };
+            assert_eq!(entries(transaction.iter()), want(&model), "seed {seed}");
+            let mut back: Vec<_> = transaction
+                .range(key(from)..)
+                .rev()
+                .map(Result::unwrap)
+                .collect();
+            back.reverse();
+            let left = model.range(key(from)..).map(|(k, v)| (&k[..], &v[..]));
+            assert!(
+                left.eq(back.iter().map(|(k, v)| (&k[..], &v[..]))),
+                "seed {seed}"
+            );
+            if held.len() > 3 {
+                let (iter, model) = held.remove(0);
+                assert_eq!(entries(iter), want(&model), "seed {seed}: as it was");
             }
         }
         transaction.commit().unwrap();

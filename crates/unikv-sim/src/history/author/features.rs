@@ -70,6 +70,9 @@ impl Author {
             20..30 => TxOp::Set(self.key(), self.maybe_value()),
             30 => TxOp::Savepoint,
             31 => TxOp::Rollback,
+            // Often more than a set of reads may take.
+            38 => TxOp::GetMany(self.key(), 2500, self.aside.random_bool(0.5)),
+            39 => TxOp::Drain(self.range(), self.aside.random_range(1..60)),
             _ => TxOp::Commit,
         }
     }

@@ -1,6 +1,7 @@
-//! The list of seeded bugs, each with the promise that falls.
+//! The list of seeded bugs, each with the promise that falls; those of transactions are in
+//! `transactions`.
 
-bugs! {
+and_of_transactions! {
     // The log.
     /// I1: a write that asks for it is acknowledged before it is synced.
     AckBeforeSync,
@@ -342,17 +343,6 @@ bugs! {
     DropBeforeSync,
     /// I5: a write to a keyspace that has been dropped is acknowledged.
     WriteToDropped,
-    // Transactions.
-    /// I5: keys that a transaction has read are not compared: lost updates, write skew.
-    KeysNotCompared,
-    /// I5: ranges that a transaction has read are not compared: phantoms.
-    RangesNotCompared,
-    /// I5: writes that have been flushed since a transaction began are not compared.
-    FlushedNotCompared,
-    /// I5: transactions of one group are not compared with each other.
-    GroupNotCompared,
-    /// I5: a transaction's iterator ends where its own deletes begin.
-    OwnDeletesEnd,
     /// I6: a newcomer leads before those that wait and that it does not take along.
     QueueOvertakes,
     /// I6: when the writer that was woken is refused, nobody wakes the next.

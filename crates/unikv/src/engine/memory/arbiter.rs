@@ -1,6 +1,7 @@
 //! The arbiter, and what it knows of each part.
 
 use super::plan::{MAX_SEALED, MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_PART};
+use super::reads::Reads;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::engine::memory::plan::MemoryPlan;
@@ -31,8 +32,8 @@ const FLUSH_BYTES_PER_RECORD: u64 = 32 + 64;
 /// Room for more iterators is given back once few are open; room for fewer only with the next view:
 /// they come and go.
 pub(super) const FEW_ITERATORS: usize = 16;
-/// Room for what iterators take is made in steps of this part of the budget.
-const ITERATORS_STEP_PART: u64 = 64;
+/// Room for what iterators and transactions take is made in steps of this part of the budget.
+const STEP_PART: u64 = 64;
 /// What a cursor keeps of a table beside a block.
 const CURSOR_BYTES: u64 = 512;
 /// What an iterator may fetch ahead, whatever the budget.
@@ -57,6 +58,8 @@ pub struct MemoryStats {
     pub jobs: u64,
     /// Cursors of open iterators, what they fetch ahead, and what `handed_out` says.
     pub iterators: u64,
+    /// What open transactions have read.
+    pub transactions: u64,
     /// The read cache: blocks, fences and records.
     pub cache: u64,
     /// Of `iterators`: buffers that keys and values share which iterators have handed out or are
@@ -67,13 +70,14 @@ pub struct MemoryStats {
 
 impl MemoryStats {
     /// Each part by its name; together they are the [total](MemoryStats::total).
-    pub fn parts(&self) -> [(&'static str, u64); 6] {
+    pub fn parts(&self) -> [(&'static str, u64); 7] {
         [
             ("memtables", self.memtables),
             ("indexes", self.indexes),
             ("metadata", self.metadata),
             ("jobs", self.jobs),
             ("iterators", self.iterators),
+            ("transactions", self.transactions),
             ("cache", self.cache),
         ]
     }
@@ -84,7 +88,8 @@ impl MemoryStats {
     }
 
     fn without_cache(&self) -> u64 {
-        self.memtables + self.indexes + self.metadata + self.jobs + self.iterators
+        let used = self.memtables + self.indexes + self.metadata + self.jobs;
+        used + self.iterators + self.transactions
     }
 }
 
@@ -103,6 +108,7 @@ pub(crate) struct Arbiter {
     /// What they took when each last looked, and for how much of it room was made.
     pub(super) iterators_used: AtomicU64,
     pub(super) iterators_charged: AtomicU64,
+    pub(super) reads: Reads,
     pub(super) jobs: Jobs,
     pub(super) tracked: Mutex<Tracked>,
 }
@@ -165,6 +171,7 @@ impl Arbiter {
             iterators_room: AtomicUsize::new(0),
             iterators_used: AtomicU64::new(0),
             iterators_charged: AtomicU64::new(0),
+            reads: Reads::default(),
             jobs: Jobs::default(),
             tracked: Mutex::default(),
         })
@@ -188,6 +195,7 @@ impl Arbiter {
         let filled = view.memtable.table.bytes() as u64;
         tracked.growth_bytes = self.memtable_bytes().saturating_sub(filled);
         self.fit_iterators();
+        self.fit_reads();
         self.divide(&tracked)
     }
 
@@ -235,6 +243,7 @@ impl Arbiter {
             metadata: tracked.metadata_bytes,
             jobs: self.plan.standing_bytes() + job_bytes - tracked.lent(job_bytes),
             iterators: self.iterator_bytes(tracked),
+            transactions: self.reads_bytes(),
             cache: self.cache.memory_bytes(),
             handed_out: self.cache.buffers().shared_bytes() as u64,
         }
@@ -313,15 +322,22 @@ impl Arbiter {
         self.charges(&self.tracked.lock())
     }
 
-    /// Makes room for as many iterators as are open, or little more.
-    pub(super) fn make_room_for_iterators(&self) {
+    /// Makes room for as many iterators as are open, or little more, and for what transactions have
+    /// read.
+    pub(super) fn make_room(&self) {
         // In the child of a fork the lock may be held by a thread that is not there.
         if !self.process.is_this() {
             return;
         }
         let tracked = self.tracked.lock();
         self.fit_iterators();
+        self.fit_reads();
         self.divide(&tracked);
+    }
+
+    /// Room is made in steps of this.
+    pub(super) fn step(&self) -> u64 {
+        (self.plan.budget_bytes / STEP_PART).max(1)
     }
 
     /// What iterators take, and what they have handed out and is not the caller's alone.
@@ -335,8 +351,7 @@ impl Arbiter {
         let open = self.iterators.load(Ordering::Relaxed);
         let room_for = open.next_power_of_two();
         self.iterators_room.store(room_for, Ordering::Relaxed);
-        let step = self.plan.budget_bytes / ITERATORS_STEP_PART;
-        let charged = self.used_by_iterators().next_multiple_of(step.max(1));
+        let charged = self.used_by_iterators().next_multiple_of(self.step());
         self.iterators_charged.store(charged, Ordering::Relaxed);
     }
 }

@@ -62,7 +62,7 @@ impl Arbiter {
     pub(crate) fn open_iterator(self: &Arc<Self>) -> IteratorCharge {
         let open = self.iterators.fetch_add(1, Ordering::Relaxed) + 1;
         if open > self.iterators_room.load(Ordering::Relaxed) {
-            self.make_room_for_iterators();
+            self.make_room();
         }
         IteratorCharge::new(self)
     }
@@ -101,7 +101,7 @@ impl IteratorCharge {
         let arbiter = &self.arbiter;
         let charged = arbiter.iterators_charged.load(Ordering::Relaxed);
         if arbiter.used_by_iterators() > charged {
-            arbiter.make_room_for_iterators();
+            arbiter.make_room();
         }
         let used = arbiter.iterators_used.load(Ordering::Relaxed);
         used > arbiter.plan.budget_bytes / MOST_PART
@@ -113,7 +113,7 @@ impl Drop for IteratorCharge {
         let open = self.arbiter.iterators.fetch_sub(1, Ordering::Relaxed) - 1;
         let room_for = self.arbiter.iterators_room.load(Ordering::Relaxed);
         if room_for > FEW_ITERATORS && open < room_for / 4 {
-            self.arbiter.make_room_for_iterators();
+            self.arbiter.make_room();
         }
     }
 }

@@ -48,6 +48,7 @@ impl Arbiter {
             .trim(idle.saturating_sub(tracked.growth_bytes) as usize);
         tracked.lent_parts = PARTS;
         self.fit_iterators();
+        self.fit_reads();
         self.divide(&tracked);
         None
     }

@@ -14,8 +14,10 @@ mod arbiter;
 mod iterators;
 mod lending;
 mod plan;
+mod reads;
 
 pub use arbiter::MemoryStats;
 pub(crate) use arbiter::{Arbiter, LargeBatchTurn};
 pub(crate) use iterators::{IteratorBytes, IteratorCharge};
 pub(crate) use plan::{MAX_SEALED, MemoryPlan};
+pub(crate) use reads::ReadsCharge;

@@ -8,11 +8,11 @@
 //! neighbours in one read. Entries gathered need no view.
 
 mod ahead;
+pub(crate) mod emptied;
 mod end;
 mod keyspace;
 mod measured;
 pub(crate) mod overlay;
-pub(crate) mod own_writes;
 mod toward;
 
 use toward::Left;
@@ -28,7 +28,7 @@ use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use end::End;
-use overlay::Overlay;
+use overlay::{Base, Found, Overlay};
 use std::sync::Arc;
 
 /// An iterator over the entries of a range in key order; from the back with
@@ -186,6 +186,30 @@ impl Iter {
         }
     }
 
+    /// Goes on at the engine key `to`, or before it going back, unless it is past that already.
+    fn skip(&mut self, toward: Toward, to: &[u8]) {
+        let is_in_batch = match toward {
+            Toward::Upper => self.front.skip(|key| key < to),
+            Toward::Lower => self.back.skip(|key| key >= to),
+        };
+        if is_in_batch {
+            return;
+        }
+        self.raise_lower();
+        match toward {
+            Toward::Upper if self.lower.as_slice() < to => {
+                self.lower = to.to_vec();
+                self.holder.forget(|position| position.front = None);
+            }
+            Toward::Lower if self.upper.as_slice() > to => {
+                self.upper = to.to_vec();
+                self.has_upper_moved = true;
+                self.holder.forget(|position| position.back = None);
+            }
+            _ => {}
+        }
+    }
+
     /// Gathers the next batch of one end.
     fn gather_unmeasured(&mut self, toward: Toward) -> Result<()> {
         let at = self.holder.moment().at();
@@ -304,10 +328,7 @@ impl Iter {
         let Some(mut overlay) = self.overlay.take() else {
             return self.next_entry(toward);
         };
-        let next = overlay.next(toward, || {
-            let entry = self.next_entry(toward)?;
-            Ok(entry.map(|(key, value)| (key, Some(value))))
-        });
+        let next = overlay.next(toward, &mut Entries(self));
         self.overlay = Some(overlay);
         Ok(next?.map(|(key, value)| (key, value.unwrap_or_default())))
     }
@@ -318,7 +339,7 @@ impl Iter {
             let Some(mut overlay) = iter.overlay.take() else {
                 return iter.hand_out_key(toward);
             };
-            let next = overlay.next(toward, || iter.hand_out_key(toward));
+            let next = overlay.next(toward, &mut KeysAlone(iter));
             iter.overlay = Some(overlay);
             next
         })
@@ -356,6 +377,33 @@ impl Iter {
         let why = |error| self.check_keyspace().err().unwrap_or(error);
         next.map_err(|error| read.core.unless_closed(why(error)))
             .transpose()
+    }
+}
+
+/// The entries of an iterator below a transaction's own writes.
+struct Entries<'a>(&'a mut Iter);
+
+/// The same, of whose values only those are handed out that have been fetched.
+struct KeysAlone<'a>(&'a mut Iter);
+
+impl Base for Entries<'_> {
+    fn next(&mut self, toward: Toward) -> Result<Option<Found>> {
+        let entry = self.0.next_entry(toward)?;
+        Ok(entry.map(|(key, value)| (key, Some(value))))
+    }
+
+    fn skip(&mut self, toward: Toward, to: &[u8]) {
+        self.0.skip(toward, to);
+    }
+}
+
+impl Base for KeysAlone<'_> {
+    fn next(&mut self, toward: Toward) -> Result<Option<Found>> {
+        self.0.hand_out_key(toward)
+    }
+
+    fn skip(&mut self, toward: Toward, to: &[u8]) {
+        self.0.skip(toward, to);
     }
 }
 

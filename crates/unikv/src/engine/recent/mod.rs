@@ -6,24 +6,27 @@
 //! transaction is open that began before their last write. A transaction is entered before its
 //! moment is registered, under the lock under which flushed memtables come here: none is missed
 //! that holds a later write. The view without a memtable is published after it has come here, and a
-//! comparison takes the view first.
+//! comparison takes the view first. Under the commit lock at most [`MOST_LEFT`] writes are compared,
+//! from [`written`], unless writers are too fast for one that has tried [`MOST_TRIES`] times.
 //!
 //! Lock: `state`, a leaf, held for a look or a change.
 
+mod comparing;
+pub(crate) mod own_writes;
 pub(crate) mod reads;
+mod seen;
 mod turns;
+mod written;
 
 pub(crate) use turns::Turns;
 
-use crate::base::keys::{Kind, SeqNo};
+use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::core::Core;
-use crate::engine::recent::reads::{Observed, ReadSet};
-use crate::error::{Error, Result};
-use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
-use crate::partition::View;
+use crate::engine::recent::written::Written;
+use crate::memtable::{Batch, Memtable};
 use crate::vfs::Process;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -39,6 +42,10 @@ pub(crate) struct RecentWrites {
     /// That which has opened the database: in its children no lock is taken.
     process: Process,
     pub(crate) turns: Turns,
+    written: Written,
+    /// Look-ups that were made under the commit lock.
+    #[cfg(test)]
+    pub(crate) looked_up: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -58,6 +65,9 @@ impl RecentWrites {
             memtable_bytes: core.memory.plan.memtable_bytes,
             process: core.process.clone(),
             turns: Turns::new(core.store.env().runtime.event()),
+            written: Written::new(core.memory.plan.memtable_bytes),
+            #[cfg(test)]
+            looked_up: AtomicU64::new(0),
             state: Mutex::default(),
         })
     }
@@ -101,13 +111,27 @@ impl RecentWrites {
         state.lost_until = state.lost_until.max(seq);
     }
 
-    /// Refuses what conflicts already, under no lock of writers, and what is not compared again:
-    /// what is visible at `visible`, all of which is in `view` or kept. The commit compares what
-    /// comes after.
-    pub(crate) fn check_before(&self, reads: &ReadSet, view: &View, visible: SeqNo) -> Result<()> {
-        self.check(reads, view, std::iter::empty())?;
-        reads.compared(visible);
-        Ok(())
+    /// A commit group is about to be visible up to `last`; so far it is up to `before`. Under the
+    /// commit lock.
+    #[inline]
+    pub(crate) fn written<'a>(
+        &self,
+        before: SeqNo,
+        last: SeqNo,
+        batches: impl Iterator<Item = &'a Batch>,
+    ) {
+        self.written.add(before, last, batches);
+    }
+
+    /// Has writers leave their keys, or no longer.
+    #[cfg(test)]
+    pub(crate) fn want(&self) {
+        self.written.want();
+    }
+
+    #[cfg(test)]
+    pub(crate) fn unwant(&self) {
+        self.written.leave();
     }
 
     /// Up to where something may be in no memtable, and the flushed memtables after it.
@@ -125,41 +149,6 @@ impl RecentWrites {
             std::mem::take(&mut state.kept)
         };
         drop(given_up);
-    }
-
-    /// Refuses what conflicts: something that `reads` holds has been written since, and is in
-    /// `view`, in a kept memtable, or in one of `earlier` batches, which come before in the group.
-    pub(crate) fn check<'a>(
-        &self,
-        reads: &ReadSet,
-        view: &View,
-        earlier: impl Iterator<Item = &'a Batch> + Clone,
-    ) -> Result<()> {
-        let since = reads.since();
-        let observed = reads.observed();
-        if observed.is_empty() {
-            return Ok(());
-        }
-        let (lost_until, kept) = self.kept();
-        if lost_until > since {
-            return Err(Error::conflict("more was written meanwhile than is kept"));
-        }
-        let in_view = std::iter::once(&view.memtable).chain(&view.sealed);
-        let mut memtables = in_view.map(|handle| &handle.table).chain(&kept);
-        let hash_seed = view.version.counters.hash_seed;
-        if memtables.any(|memtable| observed.is_written_in(memtable, since, hash_seed)) {
-            return Err(Error::conflict("what it read has been written since"));
-        }
-        let mut ops = earlier.flat_map(|batch| OpsIter::new(batch.ops_bytes()));
-        let is_read = |op: &BatchOp<'_>| match op.kind {
-            Kind::RangeDelete => observed.meets(op.key, op.value),
-            _ => observed.holds(op.key),
-        };
-        if ops.any(|op| op.is_ok_and(|op| is_read(&op))) && !seeded!(GroupNotCompared) {
-            Err(Error::conflict("what it read is being written"))
-        } else {
-            Ok(())
-        }
     }
 }
 
@@ -205,45 +194,6 @@ impl Drop for OpenTransaction {
             }
         };
         drop(pruned);
-    }
-}
-
-impl Observed<'_> {
-    /// Whether a memtable has a version of something observed that is newer than `since`.
-    fn is_written_in(&self, memtable: &Arc<Memtable>, since: SeqNo, hash_seed: u64) -> bool {
-        if memtable.max_seq().is_none_or(|last| last <= since) {
-            return false;
-        }
-        let deletes_since = |lower: &[u8], upper: &[u8]| {
-            let newest = memtable.newest_range_between(lower, upper);
-            newest.is_some_and(|seq| seq > since) && !seeded!(RangeDeletesNotCompared)
-        };
-        let is_newer = |key: &[u8]| {
-            let hash = crate::base::hash::key_hash(hash_seed, key);
-            let newest = memtable.get(key, hash, SeqNo::MAX);
-            let is_deleted = || deletes_since(key, &[key, &[0]].concat());
-            newest.is_some_and(|entry| entry.seq > since) || is_deleted()
-        };
-        let reads_keys = !seeded!(KeysNotCompared);
-        if reads_keys && self.keys().any(is_newer) {
-            return true;
-        }
-        let has_newer = |lower: &[u8], upper: &[u8]| {
-            if deletes_since(lower, upper) {
-                return true;
-            }
-            let mut entries = memtable.iter();
-            entries.seek(lower, SeqNo::MAX);
-            while let Some(entry) = entries.entry().filter(|entry| entry.key < upper) {
-                if entry.seq > since {
-                    return true;
-                }
-                entries.next();
-            }
-            false
-        };
-        let mut ranges = self.ranges();
-        ranges.any(|(lower, upper)| has_newer(lower, upper)) && !seeded!(RangesNotCompared)
     }
 }
 

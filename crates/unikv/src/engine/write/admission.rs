@@ -2,7 +2,9 @@
 //! wait and would have to, transactions that conflict; and what a full disk does not take. There
 //! puts are refused, deletes are taken as long as what is then in memory could still be flushed.
 
+use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::write::queue::{Request, Write};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
@@ -68,7 +70,9 @@ impl WritePath {
             self.check_keyspaces(batch)?;
             if let Some(reads) = reads {
                 let earlier = earlier.iter().map(|write| write.batch);
-                self.recent.check(reads, &self.read.view.load(), earlier)?;
+                let visible = SeqNo(self.read.visible_seq.load(Ordering::Acquire));
+                let view = self.read.view.load();
+                self.recent.check(reads, &view, visible, earlier)?;
             }
             if mode.no_wait && self.backpressure.would_delay(batch.byte_len() as u64) {
                 return Err(Error::would_block());

@@ -14,6 +14,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::backpressure::Written;
 use crate::engine::core::Core;
+use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::admission::refuse_hasty;
 use crate::engine::write::large_batch::LargeBatch;
 use crate::engine::write::marks::note_mark;
@@ -58,8 +59,25 @@ impl Drop for Answers<'_> {
 
 impl WritePath {
     /// Commits a batch without large values (see [`crate::engine::write::blobs`]). Returns once it
-    /// is in the WAL as its mode asks, and visible.
+    /// is in the WAL as its mode asks, and visible. A transaction with which too much is left to
+    /// compare comes again.
     pub(crate) fn commit(&self, write: Write<'_>) -> Result<()> {
+        loop {
+            let committed = self.commit_at_once(write);
+            match write.reads.filter(|reads| reads.take_postponed()) {
+                Some(reads) => self.compare(reads)?,
+                None => return committed,
+            }
+        }
+    }
+
+    /// Compares what a transaction has read with what is visible, under no lock of writers.
+    pub(crate) fn compare(&self, reads: &ReadSet) -> Result<()> {
+        let view = || Arc::clone(&self.read.view.load());
+        self.recent.compare(reads, &self.read.visible_seq, view)
+    }
+
+    fn commit_at_once(&self, write: Write<'_>) -> Result<()> {
         let Write { batch, mode, .. } = write;
         if batch.seq_count() == 0 {
             return Ok(());
@@ -213,6 +231,8 @@ impl WritePath {
             let deleted = self.space.deleted_by(batches(), &version);
             commit.freed.add_ranges(deleted);
         }
+        let before = SeqNo(self.read.visible_seq.load(Ordering::Relaxed));
+        self.recent.written(before, commit.last_seq, batches());
         self.read.publish_seq(commit.last_seq);
         self.core.counters.count_writes(batches());
         self.watch_memtable(commit);

@@ -393,7 +393,7 @@ mod tests {
         let plain = || Request::new(write(None), &runtime);
         assert!(may_lead(plain(), Some(bytes)));
         assert!(!may_lead(plain(), Some(bytes - 1)) && !may_lead(plain(), None));
-        let transaction = Arc::new(ReadSet::new(SeqNo(1)));
+        let transaction = Arc::new(ReadSet::uncharged(SeqNo(1)));
         let transaction = Request::new(write(Some(&transaction)), &runtime);
         assert!(!may_lead(transaction, Some(bytes)));
         assert!(!may_lead(Request::to_lead(mode, &runtime), Some(bytes)));

@@ -163,6 +163,14 @@ impl End {
         Some((self.user_key(key), value))
     }
 
+    /// Passes over the next entries as long as `is_passed` says so of their engine keys. Whether one
+    /// is left.
+    pub(super) fn skip(&mut self, is_passed: impl Fn(&[u8]) -> bool) -> bool {
+        let left = self.entries.get(self.next..).unwrap_or_default();
+        self.next += left.partition_point(|entry| is_passed(entry.key_in(&self.keys)));
+        !self.is_handed_out()
+    }
+
     /// A key of the batch, for somebody who may hold it for long.
     #[inline(always)]
     fn user_key(&self, place: Range<usize>) -> Bytes {

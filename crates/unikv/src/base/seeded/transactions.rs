@@ -1,0 +1,30 @@
+//! The seeded bugs of transactions, which stand after those of `list`.
+
+/// Declares the bugs that it is given, and those of transactions.
+macro_rules! and_of_transactions {
+    ($($others:tt)*) => {
+        bugs! {
+            $($others)*
+            /// I5: keys that a transaction has read are not compared: lost updates, write skew.
+            KeysNotCompared,
+            /// I5: ranges that a transaction has read are not compared: phantoms.
+            RangesNotCompared,
+            /// I5: writes that have been flushed since a transaction began are not compared.
+            FlushedNotCompared,
+            /// I5: transactions of one group are not compared with each other.
+            GroupNotCompared,
+            /// I5: a transaction's iterator ends where its own deletes begin.
+            OwnDeletesEnd,
+            /// I5: of the keys that are joined to a range the last one is not compared.
+            CoarseEndsEarly,
+            /// I5: writes from before writers left their keys are taken to be among these.
+            WrittenBeforeForgotten,
+            /// I5: what is left to compare under the commit lock is not compared.
+            LeftNotCompared,
+            /// I5: what a transaction puts where it had deleted is not shown.
+            EmptiedKeepsPuts,
+            /// I5: a transaction's iterator does not show what was deleted after it was made.
+            EmptiedForEarlier,
+        }
+    };
+}
