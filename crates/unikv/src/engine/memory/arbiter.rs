@@ -1,7 +1,6 @@
 //! The arbiter, and what it knows of each part.
 
 use super::plan::{MAX_SEALED, MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_PART};
-use super::reads::Reads;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::engine::memory::plan::MemoryPlan;
@@ -108,7 +107,11 @@ pub(crate) struct Arbiter {
     /// What they took when each last looked, and for how much of it room was made.
     pub(super) iterators_used: AtomicU64,
     pub(super) iterators_charged: AtomicU64,
-    pub(super) reads: Reads,
+    /// What transactions have read takes this much, in so many of them, and for how much of it room
+    /// was made.
+    pub(super) reads_used: AtomicU64,
+    pub(super) reads_open: AtomicU64,
+    pub(super) reads_charged: AtomicU64,
     pub(super) jobs: Jobs,
     pub(super) tracked: Mutex<Tracked>,
 }
@@ -171,7 +174,9 @@ impl Arbiter {
             iterators_room: AtomicUsize::new(0),
             iterators_used: AtomicU64::new(0),
             iterators_charged: AtomicU64::new(0),
-            reads: Reads::default(),
+            reads_used: AtomicU64::new(0),
+            reads_open: AtomicU64::new(0),
+            reads_charged: AtomicU64::new(0),
             jobs: Jobs::default(),
             tracked: Mutex::default(),
         })

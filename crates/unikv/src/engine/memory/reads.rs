@@ -15,16 +15,6 @@ const LEAST: u64 = 16 << 10;
 /// Less is not counted, nor is a change of less.
 const STEP: u64 = 4 << 10;
 
-/// What is read by all open transactions.
-#[derive(Default)]
-pub(super) struct Reads {
-    used: AtomicU64,
-    /// How many transactions count.
-    open: AtomicU64,
-    /// For how much room was made.
-    charged: AtomicU64,
-}
-
 /// The memory of one transaction's reads, which counts until this is dropped.
 #[derive(Default)]
 pub(crate) struct ReadsCharge {
@@ -53,16 +43,15 @@ impl ReadsCharge {
         let arbiter = self.arbiter.as_ref()?;
         let counted = if bytes < STEP { 0 } else { bytes };
         let before = self.bytes.swap(counted, Ordering::Relaxed);
-        let reads = &arbiter.reads;
         if before == 0 {
-            reads.open.fetch_add(1, Ordering::Relaxed);
+            arbiter.reads_open.fetch_add(1, Ordering::Relaxed);
         }
         if counted == 0 {
-            reads.open.fetch_sub(1, Ordering::Relaxed);
+            arbiter.reads_open.fetch_sub(1, Ordering::Relaxed);
         }
         // Together they are never less than nothing: each takes away what it has added.
         let more = counted.wrapping_sub(before);
-        reads.used.fetch_add(more, Ordering::Relaxed);
+        arbiter.reads_used.fetch_add(more, Ordering::Relaxed);
         if arbiter.needs_room_for_reads() {
             arbiter.make_room();
         }
@@ -79,28 +68,28 @@ impl Drop for ReadsCharge {
 impl Arbiter {
     /// What is charged for what transactions have read.
     pub(super) fn reads_bytes(&self) -> u64 {
-        self.reads.charged.load(Ordering::Relaxed)
+        self.reads_charged.load(Ordering::Relaxed)
     }
 
     /// Whether transactions take more than is charged for them, or far less.
     fn needs_room_for_reads(&self) -> bool {
-        let used = self.reads.used.load(Ordering::Relaxed);
+        let used = self.reads_used.load(Ordering::Relaxed);
         let charged = self.reads_bytes();
         used > charged || charged - used > 2 * self.step()
     }
 
     /// How much is to be charged. Under the lock.
     pub(super) fn fit_reads(&self) {
-        let used = self.reads.used.load(Ordering::Relaxed);
+        let used = self.reads_used.load(Ordering::Relaxed);
         let charged = used.next_multiple_of(self.step());
-        self.reads.charged.store(charged, Ordering::Relaxed);
+        self.reads_charged.store(charged, Ordering::Relaxed);
     }
 
     /// How much the reads of one transaction may take.
     fn room_for_reads(&self) -> u64 {
         let share = self.plan.budget_bytes / READS_PART;
-        let used = self.reads.used.load(Ordering::Relaxed);
-        let open = self.reads.open.load(Ordering::Relaxed).max(1);
+        let used = self.reads_used.load(Ordering::Relaxed);
+        let open = self.reads_open.load(Ordering::Relaxed).max(1);
         if used <= share {
             u64::MAX
         } else if used <= 2 * share {

@@ -8,6 +8,7 @@
 //! neighbours in one read. Entries gathered need no view.
 
 mod ahead;
+mod below;
 pub(crate) mod emptied;
 mod end;
 mod keyspace;
@@ -26,9 +27,10 @@ use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
+use below::{Entries, KeysAlone};
 use bytes::Bytes;
 use end::End;
-use overlay::{Base, Found, Overlay};
+use overlay::Overlay;
 use std::sync::Arc;
 
 /// An iterator over the entries of a range in key order; from the back with
@@ -183,30 +185,6 @@ impl Iter {
             self.lower.reserve_exact(key.len() + 1);
             self.lower.extend_from_slice(key);
             self.lower.push(0);
-        }
-    }
-
-    /// Goes on at the engine key `to`, or before it going back, unless it is past that already.
-    fn skip(&mut self, toward: Toward, to: &[u8]) {
-        let is_in_batch = match toward {
-            Toward::Upper => self.front.skip(|key| key < to),
-            Toward::Lower => self.back.skip(|key| key >= to),
-        };
-        if is_in_batch {
-            return;
-        }
-        self.raise_lower();
-        match toward {
-            Toward::Upper if self.lower.as_slice() < to => {
-                self.lower = to.to_vec();
-                self.holder.forget(|position| position.front = None);
-            }
-            Toward::Lower if self.upper.as_slice() > to => {
-                self.upper = to.to_vec();
-                self.has_upper_moved = true;
-                self.holder.forget(|position| position.back = None);
-            }
-            _ => {}
         }
     }
 
@@ -377,33 +355,6 @@ impl Iter {
         let why = |error| self.check_keyspace().err().unwrap_or(error);
         next.map_err(|error| read.core.unless_closed(why(error)))
             .transpose()
-    }
-}
-
-/// The entries of an iterator below a transaction's own writes.
-struct Entries<'a>(&'a mut Iter);
-
-/// The same, of whose values only those are handed out that have been fetched.
-struct KeysAlone<'a>(&'a mut Iter);
-
-impl Base for Entries<'_> {
-    fn next(&mut self, toward: Toward) -> Result<Option<Found>> {
-        let entry = self.0.next_entry(toward)?;
-        Ok(entry.map(|(key, value)| (key, Some(value))))
-    }
-
-    fn skip(&mut self, toward: Toward, to: &[u8]) {
-        self.0.skip(toward, to);
-    }
-}
-
-impl Base for KeysAlone<'_> {
-    fn next(&mut self, toward: Toward) -> Result<Option<Found>> {
-        self.0.hand_out_key(toward)
-    }
-
-    fn skip(&mut self, toward: Toward, to: &[u8]) {
-        self.0.skip(toward, to);
     }
 }
 

@@ -26,8 +26,7 @@ pub(super) struct Seen {
     ranges: RangeSet,
 }
 
-/// A key or a range in its place: the first key, and the last one, or if that is not in it the first
-/// one after.
+/// A key or a range: the first key, and the last one, or if that is not in it the first one after.
 #[derive(Clone, Copy)]
 struct Item<'a> {
     from: &'a [u8],

@@ -163,8 +163,8 @@ impl End {
         Some((self.user_key(key), value))
     }
 
-    /// Passes over the next entries as long as `is_passed` says so of their engine keys. Whether one
-    /// is left.
+    /// Passes over the next entries as long as `is_passed` says so of their engine keys. Returns
+    /// whether one is left.
     pub(super) fn skip(&mut self, is_passed: impl Fn(&[u8]) -> bool) -> bool {
         let left = self.entries.get(self.next..).unwrap_or_default();
         self.next += left.partition_point(|entry| is_passed(entry.key_in(&self.keys)));

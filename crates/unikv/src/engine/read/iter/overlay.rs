@@ -72,6 +72,8 @@ struct End {
     range: Option<u64>,
     /// The iterator has nothing more this way.
     is_done: bool,
+    /// It has looked whether it begins where nothing is shown.
+    has_begun: bool,
 }
 
 /// What is hidden before the next entry.
@@ -129,6 +131,9 @@ impl Overlay {
 
     /// The next entry this way.
     pub(super) fn next(&mut self, toward: Toward, base: &mut impl Base) -> Result<Option<Found>> {
+        if !mem::replace(&mut self.end(toward).has_begun, true) {
+            self.pass_emptied(toward, base);
+        }
         let mut hidden = Hidden::default();
         loop {
             #[cfg(test)]
