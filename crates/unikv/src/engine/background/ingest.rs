@@ -11,7 +11,7 @@
 //! another opener may come.
 
 use crate::base::bounds::engine_key;
-use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
+use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
@@ -231,6 +231,9 @@ impl<'a> Ingest<'a> {
                 .core
                 .wait_while(has_room, || background.check_room(&plan))?;
             plan.divide(&Arc::clone(&background.read.view.load().version))?;
+            if let Some(reads) = self.reads.filter(|_| !seeded!(BatchTablesUnchecked)) {
+                background.write.compare(reads)?;
+            }
             let patient = round < PATIENT_ROUNDS;
             if self.try_commit(&mut plan, patient)? {
                 break;
@@ -296,11 +299,13 @@ impl<'a> Ingest<'a> {
                     return Err(Error::no_such_keyspace("the keyspace is gone"));
                 }
                 if let Some(reads) = self.reads.filter(|_| !seeded!(BatchTablesUnchecked)) {
-                    let view = background.read.view.load();
-                    background
-                        .write
-                        .recent
-                        .check(reads, &view, std::iter::empty())?;
+                    let visible = SeqNo(background.read.visible_seq.load(Ordering::Acquire));
+                    let (view, recent) = (background.read.view.load(), &background.write.recent);
+                    let checked = recent.check(reads, &view, visible, std::iter::empty());
+                    if reads.take_postponed() {
+                        return Ok(false);
+                    }
+                    checked?;
                 }
                 self.commit_tried = true;
                 let mark = self.mark.take();

@@ -12,7 +12,7 @@ use super::RecentWrites;
 use super::reads::{Observed, ReadSet};
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::range_tombstones::RangeTombstone;
+use crate::base::range_tombstones::RangeRef;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
@@ -212,9 +212,8 @@ impl Observed<'_> {
         if keys + KEYS_PER_RANGE * ranges <= KEYS_PER_WRITE * memtable.len() {
             return self.look_up_in(memtable, since, hash_seed);
         }
-        let is_newer = |range: &RangeTombstone| {
-            range.seq > since && self.is_read(&range.start, Some(&range.end))
-        };
+        let is_newer =
+            |range: RangeRef<'_>| range.seq > since && self.is_read(range.start, Some(range.end));
         memtable.any_newer(since, |key| self.holds(key)) || memtable.ranges().iter().any(is_newer)
     }
 

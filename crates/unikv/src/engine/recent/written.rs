@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A group with more writes than this leaves none: the next comparison is made with the memtables.
-const MOST_OF_GROUP: u64 = 1 << 16;
+const MOST_OF_GROUP: u64 = 1 << 14;
 /// This part of a full memtable may be kept in keys, and as many bytes as this in any case.
 const MEMTABLE_PART: u64 = 16;
 const LEAST_BYTES: u64 = 64 << 10;

@@ -119,6 +119,9 @@ impl WritePath {
         }
         self.core.counters.count_writes(std::iter::once(batch));
         self.link(commit, handle, large.freed);
+        let before = SeqNo(self.read.visible_seq.load(Ordering::Relaxed));
+        self.recent
+            .written(before, commit.last_seq, std::iter::once(batch));
         self.read.publish_seq(commit.last_seq);
         self.seal_linked(commit);
         drop(large.turn);
