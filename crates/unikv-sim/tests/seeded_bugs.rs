@@ -746,6 +746,12 @@ const CASES: &[Case] = &[
         unit("db::delete_range::tests::a_damaged_list_of_ranges_is_an_error_for_what_it_may_cover"),
         0,
     ),
+    Case(Seeded::MergedRangesLost, Histories, 0),
+    Case(
+        Seeded::RangesUnread,
+        unit("db::delete_range::tests::range_tombstones_of_tables_are_in_memory_before_a_read"),
+        0,
+    ),
     Case(Seeded::RangeNeedsKey, Histories, 0),
     Case(Seeded::SplitForgetsRanges, Histories, 0),
     Case(Seeded::SkipUndeleted, Histories, 0),

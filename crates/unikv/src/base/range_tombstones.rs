@@ -9,6 +9,7 @@
 
 mod build;
 mod layers;
+pub(crate) mod lists;
 #[cfg(test)]
 mod tests;
 
@@ -31,17 +32,6 @@ impl RangeTombstone {
             seq: self.seq,
         }
     }
-
-    /// What of it lies from `start` to before `end`; nothing if it lies outside.
-    pub(crate) fn clipped(&self, start: &[u8], end: Option<&[u8]>) -> Option<RangeTombstone> {
-        let from = self.start.as_slice().max(start);
-        let to = end.map_or(self.end.as_slice(), |end| self.end.as_slice().min(end));
-        (from < to).then(|| RangeTombstone {
-            start: from.to_vec(),
-            end: to.to_vec(),
-            seq: self.seq,
-        })
-    }
 }
 
 /// A tombstone whose keys are elsewhere.
@@ -50,6 +40,15 @@ pub(crate) struct RangeRef<'a> {
     pub(crate) start: &'a [u8],
     pub(crate) end: &'a [u8],
     pub(crate) seq: SeqNo,
+}
+
+impl<'a> RangeRef<'a> {
+    /// What of it lies from `start` to before `end`; nothing if it lies outside.
+    pub(crate) fn clipped(self, start: &'a [u8], end: Option<&'a [u8]>) -> Option<RangeRef<'a>> {
+        let start = self.start.max(start);
+        let end = end.map_or(self.end, |end| self.end.min(end));
+        (start < end).then_some(RangeRef { start, end, ..self })
+    }
 }
 
 /// A stretch of keys over which [`RangeTombstones::covering`] answers the same.

@@ -4,7 +4,10 @@
 use crate::base::coding::{Decoder, put_prefixed, put_varint};
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::SeqNo;
-use crate::base::range_tombstones::RangeRef;
+use crate::base::range_tombstones::{RangeRef, RangeTombstones};
+use crate::base::sync::OnceLock;
+use std::fmt;
+use std::sync::Arc;
 
 /// The range tombstones of a record file: frames behind all others, up to the records' end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +20,35 @@ pub(crate) struct RangeSection {
     pub(crate) end: Vec<u8>,
     pub(crate) min_seq: SeqNo,
     pub(crate) max_seq: SeqNo,
+    pub(crate) in_memory: InMemory,
+}
+
+/// The tombstones themselves, once somebody has them. They are no part of what is known of the file.
+#[derive(Clone, Default)]
+pub(crate) struct InMemory(Arc<OnceLock<Arc<RangeTombstones>>>);
+
+impl InMemory {
+    pub(crate) fn get(&self) -> Option<&Arc<RangeTombstones>> {
+        self.0.get()
+    }
+
+    pub(crate) fn set(&self, tombstones: &Arc<RangeTombstones>) {
+        self.0.get_or_init(|| Arc::clone(tombstones));
+    }
+}
+
+impl PartialEq for InMemory {
+    fn eq(&self, _: &InMemory) -> bool {
+        true
+    }
+}
+
+impl Eq for InMemory {}
+
+impl fmt::Debug for InMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InMemory")
+    }
 }
 
 impl RangeSection {
@@ -29,6 +61,7 @@ impl RangeSection {
             end: Vec::new(),
             min_seq: SeqNo::MAX,
             max_seq: SeqNo(0),
+            in_memory: InMemory::default(),
         }
     }
 
@@ -81,6 +114,7 @@ impl RangeSection {
             end,
             min_seq,
             max_seq,
+            in_memory: InMemory::default(),
         })
     }
 }

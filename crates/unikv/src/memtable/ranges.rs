@@ -1,10 +1,8 @@
 //! The range tombstones of a memtable.
 //!
-//! They are few beside the entries, and each look-up asks for them, so they stand apart: in lists
-//! that never change. Those of a write are a new list, which is merged with the lists before it that
-//! are less than twice as long, unless that makes more than [`MOST_MERGED`]. So there are a dozen
-//! short lists at most, beside long ones; and adding a tombstone never merges more than
-//! [`MOST_MERGED`].
+//! They are few beside the entries, and each look-up asks for them, so they stand apart, in sets
+//! that never change (`base/range_tombstones/lists.rs`). Those of a write are a new set; with it, at
+//! most a few thousand are merged.
 //!
 //! A reader that sees a sequence number sees the tombstones up to it: they are here before the
 //! number is published.
@@ -13,22 +11,17 @@
 
 use super::arena::ArenaPool;
 use crate::base::keys::SeqNo;
+use crate::base::range_tombstones::lists::RangeLists;
 use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{ArcSwap, Mutex};
 use std::sync::Arc;
 
-/// Tombstones of a list that is made one with those before it. Longer ones stay as they are: merging
-/// them would hold up a writer.
-const MOST_MERGED: usize = 4096;
-
-type Lists = Vec<Arc<RangeTombstones>>;
-
 /// Range tombstones that grow in number.
 pub(super) struct MemRanges {
     /// Whether there is one. Asked at each look-up.
     is_used: AtomicBool,
-    lists: ArcSwap<Lists>,
+    lists: ArcSwap<RangeLists>,
     /// Memory that they take.
     bytes: AtomicUsize,
     max_seq: AtomicU64,
@@ -42,7 +35,7 @@ impl MemRanges {
     pub(super) fn new(pool: &Arc<ArenaPool>) -> MemRanges {
         MemRanges {
             is_used: AtomicBool::new(false),
-            lists: ArcSwap::from_pointee(Lists::new()),
+            lists: ArcSwap::from_pointee(RangeLists::default()),
             bytes: AtomicUsize::new(0),
             max_seq: AtomicU64::new(0),
             len: AtomicUsize::new(0),
@@ -51,42 +44,22 @@ impl MemRanges {
         }
     }
 
-    /// Adds those of a write, as one list. No list is merged that would be longer than
-    /// [`MOST_MERGED`], so what one of them costs is bounded.
+    /// Adds those of a write, in one step.
     #[cold]
     pub(super) fn add_all(&self, tombstones: &[RangeRef<'_>]) {
         let _turn = self.adding.lock();
-        let loaded = self.lists.load();
-        let mut lists = Lists::clone(&loaded);
-        let mut merged = tombstones.len();
-        let mut kept = lists.len();
-        while let Some(last) = kept.checked_sub(1).and_then(|last| lists.get(last))
-            && last.len() < 2 * merged
-            && last.len() + merged <= MOST_MERGED
-        {
-            merged += last.len();
-            kept -= 1;
-        }
-        let before = lists.split_off(kept);
-        let new = if before.is_empty() {
-            RangeTombstones::of(tombstones)
-        } else {
-            let older = before.iter().flat_map(|list| list.iter());
-            let all: Vec<RangeRef<'_>> = older.chain(tombstones.iter().copied()).collect();
-            RangeTombstones::of(&all)
-        };
-        let Some(newest) = new.newest() else {
+        let mut lists = RangeLists::clone(&self.lists.load());
+        lists.add(tombstones);
+        let newest = lists.sets().last().and_then(|set| set.newest());
+        let Some(newest) = newest else {
             return;
         };
         self.max_seq.fetch_max(newest.0, Ordering::Relaxed);
-        self.pool.charge(new.memory_bytes());
-        let merged: usize = before.iter().map(|list| list.memory_bytes()).sum();
-        self.pool.discharge(merged);
-        let bytes = self.bytes() + new.memory_bytes() - merged;
-        self.bytes.store(bytes, Ordering::Relaxed);
-        let added = new.len() - before.iter().map(|list| list.len()).sum::<usize>();
-        self.len.fetch_add(added, Ordering::Relaxed);
-        lists.push(Arc::new(new));
+        let bytes = lists.memory_bytes();
+        self.pool.charge(bytes);
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        self.pool.discharge(before);
+        self.len.store(lists.len(), Ordering::Relaxed);
         self.lists.store(Arc::new(lists));
         self.is_used.store(true, Ordering::Release);
     }
@@ -111,31 +84,23 @@ impl MemRanges {
 
     /// The newest one at or below `snapshot` that covers `key`.
     pub(super) fn covering(&self, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
-        let lists = self.lists.load();
-        let covering = lists.iter().filter_map(|list| list.covering(key, snapshot));
-        covering.max()
+        self.lists.load().covering(key, snapshot)
     }
 
     /// The newest one that covers a key from `start` to before `end`.
     pub(super) fn newest_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
-        let lists = self.lists.load();
-        let newest = lists
-            .iter()
-            .filter_map(|list| list.newest_between(start, end));
-        newest.max()
+        self.lists.load().newest_between(start, end)
     }
 
     /// Calls `each` with the piece of each list in which `key` lies.
-    pub(super) fn each_piece(&self, key: &[u8], snapshot: SeqNo, mut each: impl FnMut(Piece<'_>)) {
-        for list in self.lists.load().iter() {
-            each(list.piece(key, snapshot));
-        }
+    pub(super) fn each_piece(&self, key: &[u8], snapshot: SeqNo, each: impl FnMut(Piece<'_>)) {
+        self.lists.load().each_piece(key, snapshot, each);
     }
 
     /// All of them, in one list.
     pub(super) fn all(&self) -> Arc<RangeTombstones> {
         let lists = self.lists.load();
-        match lists.as_slice() {
+        match lists.sets() {
             [] => Arc::default(),
             [list] => Arc::clone(list),
             lists => {
@@ -160,11 +125,18 @@ impl Drop for MemRanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::range_tombstones::lists::MOST_MERGED;
     use rand::rngs::SmallRng;
     use rand::{Rng, SeedableRng};
 
     fn lens(ranges: &MemRanges) -> Vec<usize> {
-        ranges.lists.load().iter().map(|list| list.len()).collect()
+        ranges
+            .lists
+            .load()
+            .sets()
+            .iter()
+            .map(|list| list.len())
+            .collect()
     }
 
     /// Adds writes with as many tombstones as `writes` says, and compares look-ups. How many lists
@@ -210,7 +182,7 @@ mod tests {
         }
         let lists = lens(&ranges).len();
         let loaded = ranges.lists.load();
-        let bytes: usize = loaded.iter().map(|list| list.memory_bytes()).sum();
+        let bytes: usize = loaded.sets().iter().map(|list| list.memory_bytes()).sum();
         assert_eq!(ranges.bytes(), bytes);
         assert_eq!(pool.allocated_bytes(), ranges.bytes());
         drop(ranges);

@@ -82,7 +82,10 @@ impl RecordFile {
         let own = 2 * size_of::<RecordFile>() + size_of::<RecordFileMeta>();
         // Counted before it is read. Versions share it, and of those the arbiter counts two.
         let dictionary = self.meta.compression.memory_bytes() / 2;
-        own + keys + section + dictionary + self.file.memory_bytes()
+        let ranges = self
+            .range_set_in_memory()
+            .map_or(0, |set| set.memory_bytes());
+        own + keys + section + dictionary + ranges + self.file.memory_bytes()
     }
 
     /// The record that `pointer` names: from the cache, or with one read.

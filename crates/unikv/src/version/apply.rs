@@ -7,6 +7,7 @@
 mod partitions;
 
 use super::edit::{TablePlace, TableShare, VersionEdit};
+use super::generation::table_ranges::{are_same, tables_with_ranges};
 use super::generation::{Generation, Table, TableRanges};
 use super::scan_run::ScanRun;
 use super::state::{Counters, Partition, Version};
@@ -16,7 +17,7 @@ use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::record::RecordFile;
 use crate::vfs::file_store::FileStore;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Slots that flushes may have burned between two tables: far more than there ever are, and few
@@ -183,14 +184,52 @@ impl Version {
         }
         let dropped = edit.dropped_generations.iter().map(|(id, _)| *id);
         let added = edit.tables.iter().map(|place| place.partition);
-        for id in dropped.chain(added).collect::<HashSet<_>>() {
-            let at = positions.get(&id);
-            let partition = at.and_then(|at| self.partitions.get_mut(*at));
-            if let Some(partition) = partition.filter(|p| p.may_have_ranges()) {
-                Arc::make_mut(partition).find_ranges();
+        let changed = dropped.chain(added).filter_map(|id| positions.get(&id));
+        self.find_ranges(changed.copied().collect());
+        Ok(())
+    }
+
+    /// Brings the range tombstones of all tables into memory, before anybody reads the version.
+    pub(crate) fn read_ranges(&mut self) {
+        let ranges = self.partitions.iter().map(|partition| &partition.ranges);
+        let with_ranges = ranges.enumerate().filter_map(|(at, ranges)| {
+            ranges.as_ref()?.read_tables();
+            Some(at)
+        });
+        let with_ranges = with_ranges.collect();
+        self.find_ranges(with_ranges);
+    }
+
+    /// Finds the tables with range tombstones of the partitions in these places. What is known of
+    /// the same tables stays, and neighbours with the same tables share what is known.
+    fn find_ranges(&mut self, places: BTreeSet<usize>) {
+        let mut found: Vec<(usize, Vec<Arc<RecordFile>>)> = Vec::new();
+        for at in places {
+            if let Some(partition) = self.partitions.get(at).filter(|p| p.may_have_ranges()) {
+                let tables = tables_with_ranges(&partition.generations, partition.range());
+                let is_known = match &partition.ranges {
+                    Some(known) => known.is_of(&tables),
+                    None => tables.is_empty(),
+                };
+                if !is_known {
+                    found.push((at, tables));
+                }
             }
         }
-        Ok(())
+        for alike in found.chunk_by(|(_, some), (_, others)| are_same(some, others)) {
+            let Some((first, tables)) = alike.first() else {
+                continue;
+            };
+            let before = self.partitions.get(*first).and_then(|p| p.ranges.clone());
+            let ranges = (!tables.is_empty())
+                .then(|| TableRanges::new(tables.clone(), alike.len(), before.as_deref()))
+                .map(Arc::new);
+            for (at, _) in alike {
+                if let Some(partition) = self.partitions.get_mut(*at) {
+                    Arc::make_mut(partition).ranges.clone_from(&ranges);
+                }
+            }
+        }
     }
 
     fn apply_scan_runs(
@@ -256,18 +295,6 @@ impl Partition {
     fn may_have_ranges(&self) -> bool {
         let mut tables = self.generations.iter().flat_map(Generation::tables);
         self.ranges.is_some() || tables.any(|(_, table)| table.meta().ranges.is_some())
-    }
-
-    /// Finds the tables with range tombstones. What is known of the same tables stays.
-    fn find_ranges(&mut self) {
-        let found = TableRanges::of(&self.generations, self.range());
-        let is_known = match (&self.ranges, &found) {
-            (Some(known), Some(found)) => known.is_like(found),
-            _ => false,
-        };
-        if !is_known {
-            self.ranges = found.map(Arc::new);
-        }
     }
 
     /// Adds a table to a generation, which begins with it if it is new. `index`: the generation's

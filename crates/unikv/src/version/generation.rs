@@ -1,8 +1,8 @@
 //! Generations: tables of one UnsortedStore that are found, frozen and merged together.
 
-mod table_ranges;
+pub(super) mod table_ranges;
 
-pub(crate) use table_ranges::TableRanges;
+pub(crate) use table_ranges::{TableRanges, all_within};
 
 use super::edit::{TablePlace, TableShare};
 use super::scan_run::ScanRun;

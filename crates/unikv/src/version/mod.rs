@@ -16,6 +16,6 @@ mod state;
 pub(crate) mod tagged;
 
 pub(crate) use apply::ApplyContext;
-pub(crate) use generation::{Generation, Table, TableRanges};
+pub(crate) use generation::{Generation, Table, all_within};
 pub(crate) use range::KeyRange;
 pub(crate) use state::{Partition, Version};

@@ -149,6 +149,10 @@ and_of_transactions! {
     // Range tombstones, and the gaps that iterators leave.
     /// I5: those of a damaged table count as none.
     DamagedRangesAreEmpty,
+    /// I5: where range tombstones are added to a set, those that it had are lost.
+    MergedRangesLost,
+    /// I5: a flush does not say which range tombstones its table has, so readers have to read them.
+    RangesUnread,
     /// I5: a flush lists its table only where it has keys.
     RangeNeedsKey,
     /// I5: a split gives its tables only to the sides in which they have keys.

@@ -566,3 +566,46 @@ fn tables_of_range_tombstones_alone_are_no_sources_of_scans() {
     assert_eq!(sources(), (4, 1));
     assert_eq!(db.iter().count(), 20);
 }
+
+/// However many tables there are: no read builds or reads the tombstones of one, and each asks few
+/// sets.
+#[test]
+fn range_tombstones_of_tables_are_in_memory_before_a_read() {
+    let machine = Machine::new(23);
+    let (db, _runtime) = machine.open(small());
+    let known = |db: &Db| {
+        let view = db.0.engine.read.view.load();
+        let ranges = view.version.partitions().iter();
+        let ranges = ranges.map(|p| p.ranges.as_ref().unwrap().unread_and_sets());
+        ranges.collect::<Vec<_>>()
+    };
+    let mut model = Model::new();
+    let mut rng = SmallRng::seed_from_u64(23);
+    for n in 0..KEYS {
+        db.put(key(n), b"value").unwrap();
+        model.insert(key(n), b"value".to_vec());
+    }
+    db.compact().unwrap();
+    let mut before = None;
+    for _ in 0..40 {
+        let n = rng.random_range(0..KEYS);
+        db.delete_range(key(n)..key(n + 2)).unwrap();
+        delete(&mut model, n, n + 2);
+        db.flush().unwrap();
+        for (unread, sets) in known(&db) {
+            assert_eq!(unread, 0);
+            assert!((1..=6).contains(&sets), "{sets}");
+        }
+        before.get_or_insert_with(|| db.snapshot());
+    }
+    reads_as(&db, &model, &mut rng);
+    assert_eq!(before.unwrap().range(..).count() + 2, KEYS as usize);
+    drop(db);
+    let (db, _runtime) = machine.open(small());
+    assert!(
+        known(&db)
+            .iter()
+            .all(|(unread, sets)| *unread == 0 && *sets <= 6)
+    );
+    reads_as(&db, &model, &mut rng);
+}

@@ -124,6 +124,7 @@ impl Files {
         self.note_version(shared, &next)?;
         self.enter(shared, &mut next)?;
         self.open_all(shared, &next)?;
+        next.read_ranges();
         let version = Arc::new(next);
         self.version = Some(Arc::clone(&version));
         Ok(version)

@@ -11,6 +11,7 @@
 //! Lock: `commit`, as the leader of a group. Nothing is held while memory is waited for.
 
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::range_tombstones::lists::MOST_MERGED;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::backpressure::Written;
@@ -20,7 +21,7 @@ use crate::engine::write::blobs::files_of;
 use crate::engine::write::queue::{Write, WriteMode};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
-use crate::memtable::{Batch, MOST_RANGES, Memtable, Reserved, SortedBatch};
+use crate::memtable::{Batch, Memtable, Reserved, SortedBatch};
 use crate::partition::MemtableHandle;
 
 /// A large batch that is ready to be committed.
@@ -40,7 +41,7 @@ impl WritePath {
             batch.byte_len(),
             batch.len(),
             self.core.memory.plan.group_bytes,
-        ) || batch.range_deletes() >= MOST_RANGES
+        ) || batch.range_deletes() >= MOST_MERGED
     }
 
     /// Waits for the memory of a large batch, and sorts it.

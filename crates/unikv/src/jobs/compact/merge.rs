@@ -24,7 +24,7 @@ use crate::key_table::{EntryValue, KeyEntry, KeyTable, KeyTableMeta};
 use crate::partition::cursor::Cursor;
 use crate::partition::merging::{MergingCursor, follows};
 use crate::partition::{Moment, scan_sources};
-use crate::version::{Generation, Partition, TableRanges};
+use crate::version::{Generation, Partition, all_within};
 use crate::vfs::Access;
 use std::path::Path;
 use std::sync::Arc;
@@ -49,11 +49,12 @@ pub(crate) fn merge(
     // Tables may hold keys of other partitions on both sides of this one's range.
     let begin = slip!(MergeBeyondBorder, &[], &partition.start[..]);
     unsorted.seek(begin, SeqNo::MAX)?;
-    let ranges = TableRanges::of(generations, partition.range());
-    let ranges = match ranges.as_ref().filter(|_| !seeded!(MergeForgetsRanges)) {
-        Some(ranges) => Some(ranges.all()?),
-        None => None,
+    let ranges = if seeded!(MergeForgetsRanges) {
+        None
+    } else {
+        all_within(generations, partition.range())?
     };
+    let ranges = ranges.as_ref();
     let mut merger = Merger {
         unsorted,
         group: Group::new(&context.readers, ranges),

@@ -13,7 +13,7 @@ use super::files::holes::Hole;
 use super::ranges::Range;
 use crate::base::keys::FileNumber;
 use crate::base::range_tombstones::RangeTombstone;
-use crate::key_table::range_section::RangeSection;
+use crate::key_table::range_section::{InMemory, RangeSection};
 use std::path::Path;
 
 /// What files and log say of range deletes.
@@ -60,6 +60,7 @@ pub(super) fn both(a: Option<RangeSection>, b: Option<RangeSection>) -> Option<R
         return a.or(b);
     };
     Some(RangeSection {
+        in_memory: InMemory::default(),
         offset: a.offset.min(b.offset),
         count: a.count.max(b.count),
         start: a.start.clone().min(b.start.clone()),

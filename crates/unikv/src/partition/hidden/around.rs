@@ -74,8 +74,7 @@ impl HiddenPiece {
             }
         }
         if let Some(ranges) = &partition.ranges {
-            let (next, doubt) = ranges.piece(key, snapshot)?;
-            piece.meet(next);
+            let doubt = ranges.each_piece(key, snapshot, |next| piece.meet(next))?;
             piece.hidden.doubt = doubt.map(Box::new);
         }
         Ok(piece)

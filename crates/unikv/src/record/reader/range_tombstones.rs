@@ -3,11 +3,28 @@
 use super::RecordFile;
 use crate::base::bounds::are_of_a_range;
 use crate::base::keys::Kind;
-use crate::base::range_tombstones::RangeTombstone;
+use crate::base::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
 impl RecordFile {
+    /// The range tombstones of the file, if they are in memory.
+    pub(crate) fn range_set_in_memory(&self) -> Option<&Arc<RangeTombstones>> {
+        self.meta().ranges.as_ref()?.in_memory.get()
+    }
+
+    /// The range tombstones of the file, which are read unless they are in memory.
+    pub(crate) fn range_set(self: &Arc<Self>) -> Result<Arc<RangeTombstones>> {
+        if let Some(known) = self.range_set_in_memory() {
+            return Ok(Arc::clone(known));
+        }
+        let read = Arc::new(RangeTombstones::new(&self.range_tombstones()?));
+        if let Some(section) = &self.meta().ranges {
+            section.in_memory.set(&read);
+        }
+        Ok(read)
+    }
+
     /// Reads all range tombstones of the file, which has a list of them if it has any.
     pub(crate) fn range_tombstones(self: &Arc<Self>) -> Result<Vec<RangeTombstone>> {
         let Some(section) = &self.meta().ranges else {

@@ -1,17 +1,19 @@
-//! The range tombstones of a partition's UnsortedStore, in one structure for all its tables.
+//! The range tombstones of a partition's UnsortedStore: those of all its tables, in a few sets.
 //!
-//! A partition without them has none of this. They are read from the tables when they are first
-//! needed. Those of a table that is damaged are not known: then whatever they might hide is in
-//! doubt, and reading it is an error, until the table can be read.
+//! A partition without them has none of this. Whoever publishes a version brings the sets of its
+//! tables into memory before, so that no reader has to build one. Those of a table that is damaged
+//! are not known: then whatever they might hide is in doubt, and reading it is an error, until the
+//! table can be read.
 //!
-//! No locks: what is known is set once, when all tables have been read.
+//! No locks: nothing here changes once it is built.
 
 use super::Generation;
-use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::range_tombstones::{Piece, RangeTombstone, RangeTombstones};
+use crate::base::keys::SeqNo;
+use crate::base::range_tombstones::lists::RangeLists;
+use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
 use crate::base::seeded::seeded;
-use crate::base::sync::OnceLock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::key_table::range_section::RangeSection;
 use crate::record::RecordFile;
 use crate::version::range::KeyRange;
 use std::sync::Arc;
@@ -19,68 +21,105 @@ use std::sync::Arc;
 /// Why what is older than a number is in doubt.
 type Doubt = (SeqNo, Error);
 
-/// The range tombstones of some tables, as far as they reach into a partition.
+/// The range tombstones of some tables.
 pub(crate) struct TableRanges {
-    start: Vec<u8>,
-    end: Option<Vec<u8>>,
+    /// Those that have some, oldest first.
     tables: Vec<Arc<RecordFile>>,
-    /// Once they have all been read.
-    known: OnceLock<RangeTombstones>,
+    /// The tombstones of all tables that were in memory when this was made.
+    sets: RangeLists,
+    /// The other tables.
+    unread: Vec<Arc<RecordFile>>,
+    /// Memory of the sets that are of no table alone.
+    merged_bytes: usize,
+    /// How many partitions were given this.
+    partitions: usize,
 }
 
-/// What the tables say.
-enum Read<'a> {
-    Sound(&'a RangeTombstones),
-    Damaged(Known),
+/// Those of `generations` that may touch `range`, oldest first.
+pub(in crate::version) fn tables_with_ranges<'a>(
+    generations: impl IntoIterator<Item = &'a Generation>,
+    range: KeyRange<'_>,
+) -> Vec<Arc<RecordFile>> {
+    let tables = generations.into_iter().flat_map(Generation::tables);
+    let may_touch = |table: &&Arc<RecordFile>| {
+        let ranges = table.meta().ranges.as_ref();
+        ranges.is_some_and(|ranges| ranges.may_touch(range.start, range.end))
+    };
+    let tables = tables.map(|(_, table)| table).filter(may_touch);
+    let mut tables: Vec<_> = tables.cloned().collect();
+    let age = |table: &Arc<RecordFile>| table.meta().ranges.as_ref().map(|ranges| ranges.max_seq);
+    tables.sort_by_key(|table| (age(table), table.meta().number));
+    tables
 }
 
-/// What is known where some tables are damaged.
-struct Known {
-    tombstones: RangeTombstones,
-    /// The first of them, and the others.
-    damaged: (Damaged, Vec<Damaged>),
+/// Whether these are the same tables.
+pub(in crate::version) fn are_same(some: &[Arc<RecordFile>], others: &[Arc<RecordFile>]) -> bool {
+    let mut pairs = some.iter().zip(others);
+    some.len() == others.len() && pairs.all(|(a, b)| Arc::ptr_eq(a, b))
 }
-
-type Damaged = (Arc<RecordFile>, Error);
 
 impl TableRanges {
-    /// Those of the tables of `generations`, if there are any.
-    pub(crate) fn of<'a>(
-        generations: impl IntoIterator<Item = &'a Generation>,
-        range: KeyRange<'_>,
-    ) -> Option<TableRanges> {
-        let tables = generations.into_iter().flat_map(Generation::tables);
-        let may_touch = |table: &&Arc<RecordFile>| {
-            let ranges = table.meta().ranges.as_ref();
-            ranges.is_some_and(|ranges| ranges.may_touch(range.start, range.end))
+    /// Those of `tables`, oldest first, for as many `partitions`. What `before` knows of the first
+    /// of them is not built again.
+    pub(in crate::version) fn new(
+        tables: Vec<Arc<RecordFile>>,
+        partitions: usize,
+        before: Option<&TableRanges>,
+    ) -> TableRanges {
+        let begins_with = |before: &&TableRanges| {
+            let begin = tables.get(..before.tables.len());
+            before.unread.is_empty() && begin.is_some_and(|begin| are_same(begin, &before.tables))
         };
-        let tables: Vec<_> = tables
-            .map(|(_, table)| table)
-            .filter(may_touch)
-            .cloned()
-            .collect();
-        (!tables.is_empty()).then(|| TableRanges {
-            start: range.start.to_vec(),
-            end: range.end.map(<[u8]>::to_vec),
-            tables,
-            known: OnceLock::new(),
-        })
-    }
-
-    /// Whether it is of the same tables and the same keys.
-    pub(in crate::version) fn is_like(&self, other: &TableRanges) -> bool {
-        fn numbers(ranges: &TableRanges) -> impl Iterator<Item = FileNumber> {
-            ranges.tables.iter().map(|table| table.meta().number)
+        let (mut sets, known) = match before.filter(begins_with) {
+            Some(before) => (before.sets.clone(), before.tables.len()),
+            None => (RangeLists::default(), 0),
+        };
+        let mut unread = Vec::new();
+        for table in tables.iter().skip(known) {
+            match table.range_set_in_memory() {
+                Some(set) => sets.push(set),
+                None => unread.push(Arc::clone(table)),
+            }
         }
-        (&self.start, &self.end) == (&other.start, &other.end) && numbers(self).eq(numbers(other))
+        let is_merged = |set: &&Arc<RangeTombstones>| {
+            let mut of_tables = tables.iter().filter_map(|t| t.range_set_in_memory());
+            !of_tables.any(|other| Arc::ptr_eq(set, other))
+        };
+        let merged = sets.sets().iter().filter(is_merged);
+        let merged_bytes = merged.map(|set| set.memory_bytes()).sum();
+        TableRanges {
+            tables,
+            sets,
+            unread,
+            merged_bytes,
+            partitions,
+        }
     }
 
-    /// Memory that it takes.
+    /// Whether it is of these tables, and knows all of them that can be known now.
+    pub(in crate::version) fn is_of(&self, tables: &[Arc<RecordFile>]) -> bool {
+        let is_known = |table: &Arc<RecordFile>| table.range_set_in_memory().is_some();
+        are_same(&self.tables, tables) && !self.unread.iter().any(is_known)
+    }
+
+    /// How many tables have to be read at each look-up, and how many sets there are.
+    #[cfg(test)]
+    pub(crate) fn unread_and_sets(&self) -> (usize, usize) {
+        (self.unread.len(), self.sets.sets().len())
+    }
+
+    /// Brings the tombstones of all tables into memory. A table that cannot be read is left out:
+    /// those who need it get the error.
+    pub(in crate::version) fn read_tables(&self) {
+        for table in &self.unread {
+            let _ = table.range_set();
+        }
+    }
+
+    /// Memory that it takes, beside that of its tables, for one of its partitions.
     pub(in crate::version) fn memory_bytes(&self) -> usize {
-        let known = self.known.get();
-        size_of::<TableRanges>()
-            + self.tables.capacity() * size_of::<Arc<RecordFile>>()
-            + known.map_or(0, RangeTombstones::memory_bytes)
+        let lists = self.tables.capacity() * size_of::<Arc<RecordFile>>();
+        size_of::<TableRanges>() + lists + self.merged_bytes / self.partitions.max(1)
     }
 
     /// The newest one at or below `snapshot` that covers `key`. An error, with the number below
@@ -90,86 +129,80 @@ impl TableRanges {
         key: &[u8],
         snapshot: SeqNo,
     ) -> Result<(Option<SeqNo>, Option<Doubt>)> {
-        Ok(match self.known()? {
-            Read::Sound(tombstones) => (tombstones.covering(key, snapshot), None),
-            Read::Damaged(known) => (
-                known.tombstones.covering(key, snapshot),
-                known.doubt(key, snapshot),
-            ),
-        })
+        let (mut newest, mut doubt) = (self.sets.covering(key, snapshot), None);
+        for table in &self.unread {
+            match sound(table)? {
+                Ok(set) => newest = newest.max(set.covering(key, snapshot)),
+                Err(error) => doubt = greater(doubt, doubt_of(table, key, snapshot, error)),
+            }
+        }
+        Ok((newest, doubt))
     }
 
-    /// As [`TableRanges::covering`], with the keys around `key` for which that is so. Where a table
-    /// is damaged this is `key` alone.
-    pub(crate) fn piece<'a>(
-        &'a self,
-        key: &'a [u8],
+    /// As [`TableRanges::covering`], with the keys around `key` for which that is so: `each` is
+    /// called with several pieces, and their intersection and their newest tombstone are meant.
+    /// Where a table is damaged this is `key` alone.
+    pub(crate) fn each_piece(
+        &self,
+        key: &[u8],
         snapshot: SeqNo,
-    ) -> Result<(Piece<'a>, Option<Doubt>)> {
-        match self.known()? {
-            Read::Sound(tombstones) => Ok((tombstones.piece(key, snapshot), None)),
-            Read::Damaged(known) => {
-                let piece = Piece {
-                    start: Some(key),
-                    end: None,
-                    seq: known.tombstones.covering(key, snapshot),
-                    is_one_key: true,
-                };
-                Ok((piece, known.doubt(key, snapshot)))
+        mut each: impl FnMut(Piece<'_>),
+    ) -> Result<Option<Doubt>> {
+        let mut doubt = None;
+        self.sets.each_piece(key, snapshot, &mut each);
+        for table in &self.unread {
+            match sound(table)? {
+                Ok(set) => each(set.piece(key, snapshot)),
+                Err(error) => {
+                    doubt = greater(doubt, doubt_of(table, key, snapshot, error));
+                    each(Piece {
+                        start: Some(key),
+                        end: None,
+                        seq: None,
+                        is_one_key: true,
+                    });
+                }
             }
         }
-    }
-
-    /// All of them. Fails if one table is damaged: a job must not lose them.
-    pub(crate) fn all(&self) -> Result<&RangeTombstones> {
-        match self.known()? {
-            Read::Sound(tombstones) => Ok(tombstones),
-            Read::Damaged(known) => Err(known.damaged.0.1),
-        }
-    }
-
-    fn known(&self) -> Result<Read<'_>> {
-        if let Some(known) = self.known.get() {
-            return Ok(Read::Sound(known));
-        }
-        let (mut tombstones, mut damaged) = (Vec::new(), Vec::new());
-        for table in &self.tables {
-            match table.range_tombstones() {
-                Ok(of_table) => {
-                    let end = self.end.as_deref();
-                    let inside = |t: &RangeTombstone| t.clipped(&self.start, end);
-                    tombstones.extend(of_table.iter().filter_map(inside));
-                }
-                Err(_) if seeded!(DamagedRangesAreEmpty) => {}
-                Err(error) if error.kind() == ErrorKind::Corruption => {
-                    damaged.push((Arc::clone(table), error));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let tombstones = RangeTombstones::new(&tombstones);
-        let mut damaged = damaged.into_iter();
-        Ok(match damaged.next() {
-            None => Read::Sound(self.known.get_or_init(|| tombstones)),
-            // The medium may give it right the next time: it is read again.
-            Some(first) => Read::Damaged(Known {
-                tombstones,
-                damaged: (first, damaged.collect()),
-            }),
-        })
+        Ok(doubt)
     }
 }
 
-impl Known {
-    /// Why what is older than a number is in doubt, if it is.
-    fn doubt(&self, key: &[u8], snapshot: SeqNo) -> Option<Doubt> {
-        let may_cover = |(table, error): &Damaged| {
-            let ranges = table.meta().ranges.as_ref()?;
-            let matters = ranges.may_cover(key) && ranges.min_seq <= snapshot;
-            matters.then(|| (ranges.max_seq, error.clone()))
-        };
-        let (first, others) = &self.damaged;
-        let doubts = std::iter::once(first).chain(others).filter_map(may_cover);
-        doubts.max_by_key(|(seq, _)| *seq)
+/// All range tombstones of `generations` as far as they reach into `range`, if there may be some.
+/// Fails if one table is damaged: a job must not lose them.
+pub(crate) fn all_within<'a>(
+    generations: impl IntoIterator<Item = &'a Generation>,
+    range: KeyRange<'_>,
+) -> Result<Option<RangeTombstones>> {
+    let tables = tables_with_ranges(generations, range);
+    if tables.is_empty() {
+        return Ok(None);
     }
+    let sets = tables.iter().map(sound);
+    let sets = sets.collect::<Result<Result<Vec<_>>>>()??;
+    let all = sets.iter().flat_map(|set| set.iter());
+    let all = all.filter_map(|t| t.clipped(range.start, range.end));
+    let all: Vec<RangeRef<'_>> = all.collect();
+    Ok(Some(RangeTombstones::of(&all)))
+}
+
+/// The tombstones of a table, or why they are damaged. The medium may give them right the next
+/// time.
+fn sound(table: &Arc<RecordFile>) -> Result<Result<Arc<RangeTombstones>>> {
+    match table.range_set() {
+        Err(_) if seeded!(DamagedRangesAreEmpty) => Ok(Ok(Arc::default())),
+        Err(error) if error.kind() != ErrorKind::Corruption => Err(error),
+        read => Ok(read),
+    }
+}
+
+/// Why what is older than a number is in doubt, if the tombstones of `table` may cover `key`.
+fn doubt_of(table: &RecordFile, key: &[u8], snapshot: SeqNo, error: Error) -> Option<Doubt> {
+    let ranges: &RangeSection = table.meta().ranges.as_ref()?;
+    let matters = ranges.may_cover(key) && ranges.min_seq <= snapshot;
+    matters.then_some((ranges.max_seq, error))
+}
+
+fn greater(some: Option<Doubt>, other: Option<Doubt>) -> Option<Doubt> {
+    some.into_iter().chain(other).max_by_key(|(seq, _)| *seq)
 }
