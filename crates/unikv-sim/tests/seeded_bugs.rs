@@ -748,6 +748,11 @@ const CASES: &[Case] = &[
     ),
     Case(Seeded::MergedRangesLost, Histories, 0),
     Case(
+        Seeded::ComesWhileOrdering,
+        unit("memtable::tests::entries_that_come_while_others_are_put_in_order_are_in_order"),
+        0,
+    ),
+    Case(
         Seeded::RangesUnread,
         unit("db::delete_range::tests::range_tombstones_of_tables_are_in_memory_before_a_read"),
         0,

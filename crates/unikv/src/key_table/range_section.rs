@@ -23,7 +23,7 @@ pub(crate) struct RangeSection {
     pub(crate) in_memory: InMemory,
 }
 
-/// The tombstones themselves, once somebody has them. They are no part of what is known of the file.
+/// The tombstones themselves, once somebody has them. They are no part of what is listed.
 #[derive(Clone, Default)]
 pub(crate) struct InMemory(Arc<OnceLock<Arc<RangeTombstones>>>);
 

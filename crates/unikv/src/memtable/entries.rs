@@ -2,15 +2,17 @@
 //! Sorting at the flush costs a fraction of as many inserts into a list; once a memtable is
 //! scanned, it and the next one are ordered as they grow.
 //!
-//! Invariants: before `is_ordered`, nobody but the writer follows a link of a tower, and nodes hang
-//! after `Writer::unordered` by those of level 0; after it, all nodes are in the list. All memory
-//! is released with the last holder, so readers need no guard.
+//! Invariants: before `is_ordered`, readers follow no link of a tower: nodes hang after
+//! `Writer::unordered` by those of level 0, or `ordering` is putting them into the list. After it,
+//! all nodes are in the list. All memory is released with the last holder, so readers need no
+//! guard.
 //!
-//! Lock: `Entries::writer`, held during one insert, or while the entries are put in order, or while
+//! Lock: `Entries::writer`, held during one insert, or while a few nodes are put in order, or while
 //! what has come since is looked at for a gap. Under it only `ArenaPool::idle` and the lock of the
 //! gaps are taken.
 
 pub(super) mod gaps;
+mod ordering;
 
 use super::MemEntry;
 use super::arena::{Arena, ArenaPool};
@@ -19,8 +21,8 @@ use super::node::{NodeRef, Target, new_node};
 use super::skiplist::{Before, MAX_HEIGHT, SkipList};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo};
 use crate::base::seeded::seeded;
+use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::base::sync::{Mutex, Weakness, order};
 use gaps::{GapReader, Gaps};
 use std::sync::Arc;
 
@@ -38,8 +40,11 @@ const LOOKED_AT: u64 = 1024;
 /// What only the writer touches.
 struct Writer {
     arena: Arena,
-    /// The last node that came before there was an order.
+    /// Whether nodes are put into the list as they come.
+    links: bool,
+    /// The last of the nodes that were not, and how many of them nobody has taken.
     unordered: Option<NodeRef>,
+    unordered_len: usize,
     before: Before,
     random: u64,
 }
@@ -53,23 +58,11 @@ impl Writer {
         (self.random.trailing_zeros() as usize / 2 + 1).min(MAX_HEIGHT)
     }
 
-    /// The `len` nodes that came before there was an order, in internal order. Of two with the same
-    /// key and sequence number the earlier one stands first: the list puts the later one in front
-    /// of it.
-    fn sort(&mut self, len: usize) -> Vec<Unsorted> {
-        let mut nodes = Vec::with_capacity(len);
-        let mut at = self.unordered.take();
-        while let Some(node) = at {
-            nodes.push((node.head(), nodes.len() as u64, node));
-            at = NodeRef::from_link(node.link(0).load(Ordering::Relaxed));
-        }
-        // In place: a stable sort would take as much memory again.
-        nodes.sort_unstable_by(|(head, later, node), (other_head, other_later, other)| {
-            let by_head = head.cmp(other_head);
-            let by_place = by_head.then_with(|| node.cmp_in_order(*other));
-            by_place.then_with(|| other_later.cmp(later))
-        });
-        nodes
+    /// The newest of the nodes that are in no order, and how many they are. From now on there are
+    /// none.
+    fn take_unordered(&mut self) -> (Option<NodeRef>, usize) {
+        let len = std::mem::take(&mut self.unordered_len);
+        (self.unordered.take(), len)
     }
 }
 
@@ -89,6 +82,8 @@ pub(super) struct Entries {
     pool: Arc<ArenaPool>,
     /// Where iterators have found nothing. None before there is an order.
     gaps: Gaps,
+    /// Held while the entries are put in order.
+    ordering: Mutex<()>,
     /// Owns the memory of all nodes.
     writer: Mutex<Writer>,
 }
@@ -107,7 +102,9 @@ impl Entries {
         let list = SkipList::new(new_node(&mut arena, MAX_HEIGHT, &nothing, 0));
         let writer = Writer {
             arena,
+            links: ordered,
             unordered: None,
+            unordered_len: 0,
             before: list.beginning(),
             random: 0x9e37_79b9_7f4a_7c15,
         };
@@ -122,6 +119,7 @@ impl Entries {
             max_seq: AtomicU64::new(0),
             pool: Arc::clone(pool),
             gaps: Gaps::new(pool),
+            ordering: Mutex::default(),
             writer: Mutex::new(writer),
         }
     }
@@ -172,7 +170,7 @@ impl Entries {
         let writer = &mut *guard;
         let height = writer.random_height();
         let node = new_node(&mut writer.arena, height, entry, Buckets::tag(hash));
-        if self.is_ordered() {
+        if writer.links {
             self.list.insert(node, &mut writer.before);
             if entry.kind != Kind::Delete {
                 self.gaps.put(entry.key);
@@ -181,6 +179,7 @@ impl Entries {
             let last = writer.unordered.replace(node);
             let last = last.map_or(std::ptr::null_mut(), NodeRef::as_ptr);
             node.link(0).store(last, Ordering::Relaxed);
+            writer.unordered_len += 1;
         }
         self.by_key.insert(node, hash);
         self.count(entry, writer.arena.used_bytes());
@@ -228,7 +227,7 @@ impl Entries {
     /// All entries in order.
     pub(super) fn in_order(&self) -> &SkipList {
         if !self.is_ordered() {
-            self.put_in_order();
+            self.put_in_order(|| ());
         }
         if !self.is_scanned() {
             self.is_scanned.store(true, Ordering::Relaxed);
@@ -296,20 +295,5 @@ impl Entries {
             }
             from = upto;
         }
-    }
-
-    #[cold]
-    fn put_in_order(&self) {
-        let mut guard = self.writer.lock();
-        let writer = &mut *guard;
-        let bytes = self.ordering_bytes();
-        self.pool.charge(bytes);
-        for (_, _, node) in writer.sort(self.len()) {
-            // Each belongs after the one before: nothing is searched.
-            self.list.insert(node, &mut writer.before);
-        }
-        self.pool.discharge(bytes);
-        let ordering = order(Weakness::EntriesOrdered, Ordering::Release);
-        self.is_ordered.store(true, ordering);
     }
 }

@@ -8,8 +8,8 @@
 //! it, and never changes. Callers hide the entries of unfinished batches by the visible number.
 //!
 //! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the marks of
-//! callers, one for gaps. Reads take none, except that the first scan puts the entries in order,
-//! and that iterators look for gaps where there are any.
+//! callers, one for gaps. Reads take none, except that the first scan puts the entries in order
+//! (`entries/ordering.rs`), and that iterators look for gaps where there are any.
 
 mod arena;
 mod batch;

@@ -1,8 +1,8 @@
 //! The range tombstones of a memtable.
 //!
 //! They are few beside the entries, and each look-up asks for them, so they stand apart, in sets
-//! that never change (`base/range_tombstones/lists.rs`). Those of a write are a new set; with it, at
-//! most a few thousand are merged.
+//! that never change (`base/range_tombstones/lists.rs`). Those of a write are a new set; with it,
+//! at most a few thousand are merged.
 //!
 //! A reader that sees a sequence number sees the tombstones up to it: they are here before the
 //! number is published.

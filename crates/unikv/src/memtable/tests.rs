@@ -241,6 +241,44 @@ fn the_memtable_after_a_scanned_one_is_ordered_from_its_beginning() {
     );
 }
 
+/// However many entries there are, and however fast others come: a writer waits for few at a time.
+#[test]
+fn entries_that_come_while_others_are_put_in_order_are_in_order() {
+    for (first, later) in [(10, 1), (3_000, 700), (3_000, 100), (0, 0), (500, 2_000)] {
+        let (table, mut model) = (memtable(), Model::new());
+        let mut rng = SmallRng::seed_from_u64(first);
+        let mut seq = 0;
+        let mut write = |count: u64| {
+            for _ in 0..count.div_ceil(SCALE as u64) {
+                seq += 1;
+                let key = format!("\0\0\0\0{}", rng.random_range(0..2_000));
+                let key = key.into_bytes();
+                table.insert(&key, SeqNo(seq), Kind::Put, None, &key);
+                model.insert((key.clone(), Reverse(SeqNo(seq))), (Kind::Put, None, key));
+            }
+        };
+        write(first);
+        let entries = table.entries().unwrap();
+        let mut rounds = 0;
+        let most = entries.put_in_order(|| {
+            rounds += 1;
+            if rounds < 40 {
+                write(later);
+            }
+        });
+        assert!(most <= 128, "{most}");
+        assert_eq!(entries.put_in_order(|| ()), 0);
+        write(100);
+        let mut iter = table.iter();
+        iter.seek_to_first();
+        for expected in &model {
+            check(iter.entry(), Some(expected));
+            iter.next();
+        }
+        assert_eq!(iter.entry(), None);
+    }
+}
+
 #[test]
 fn sequential_loads_of_interleaved_runs_stay_in_order() {
     // Three runs, two ascending and one descending, in changing turns: inserts that continue at

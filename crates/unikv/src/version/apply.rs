@@ -5,10 +5,10 @@
 //! refused with the reason: a bug, or a manifest that contradicts itself.
 
 mod partitions;
+mod ranges;
 
 use super::edit::{TablePlace, TableShare, VersionEdit};
-use super::generation::table_ranges::{are_same, tables_with_ranges};
-use super::generation::{Generation, Table, TableRanges};
+use super::generation::{Generation, Table};
 use super::scan_run::ScanRun;
 use super::state::{Counters, Partition, Version};
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
@@ -17,7 +17,7 @@ use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::record::RecordFile;
 use crate::vfs::file_store::FileStore;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Slots that flushes may have burned between two tables: far more than there ever are, and few
@@ -189,49 +189,6 @@ impl Version {
         Ok(())
     }
 
-    /// Brings the range tombstones of all tables into memory, before anybody reads the version.
-    pub(crate) fn read_ranges(&mut self) {
-        let ranges = self.partitions.iter().map(|partition| &partition.ranges);
-        let with_ranges = ranges.enumerate().filter_map(|(at, ranges)| {
-            ranges.as_ref()?.read_tables();
-            Some(at)
-        });
-        let with_ranges = with_ranges.collect();
-        self.find_ranges(with_ranges);
-    }
-
-    /// Finds the tables with range tombstones of the partitions in these places. What is known of
-    /// the same tables stays, and neighbours with the same tables share what is known.
-    fn find_ranges(&mut self, places: BTreeSet<usize>) {
-        let mut found: Vec<(usize, Vec<Arc<RecordFile>>)> = Vec::new();
-        for at in places {
-            if let Some(partition) = self.partitions.get(at).filter(|p| p.may_have_ranges()) {
-                let tables = tables_with_ranges(&partition.generations, partition.range());
-                let is_known = match &partition.ranges {
-                    Some(known) => known.is_of(&tables),
-                    None => tables.is_empty(),
-                };
-                if !is_known {
-                    found.push((at, tables));
-                }
-            }
-        }
-        for alike in found.chunk_by(|(_, some), (_, others)| are_same(some, others)) {
-            let Some((first, tables)) = alike.first() else {
-                continue;
-            };
-            let before = self.partitions.get(*first).and_then(|p| p.ranges.clone());
-            let ranges = (!tables.is_empty())
-                .then(|| TableRanges::new(tables.clone(), alike.len(), before.as_deref()))
-                .map(Arc::new);
-            for (at, _) in alike {
-                if let Some(partition) = self.partitions.get_mut(*at) {
-                    Arc::make_mut(partition).ranges.clone_from(&ranges);
-                }
-            }
-        }
-    }
-
     fn apply_scan_runs(
         &mut self,
         edit: &VersionEdit,
@@ -291,12 +248,6 @@ impl Version {
 }
 
 impl Partition {
-    /// Whether it has range tombstones, or has had some before an edit.
-    fn may_have_ranges(&self) -> bool {
-        let mut tables = self.generations.iter().flat_map(Generation::tables);
-        self.ranges.is_some() || tables.any(|(_, table)| table.meta().ranges.is_some())
-    }
-
     /// Adds a table to a generation, which begins with it if it is new. `index`: the generation's
     /// index from now on, where it is another one.
     fn add_table(

@@ -1,10 +1,10 @@
 //! Which tombstone is the newest over a piece: for readers of all, and for those of older moments.
 //!
 //! For readers of all there is one number a piece. For others the tombstones, in the order of their
-//! age, are cut into chunks of at most [`LEAF`], these again are put together [`FAN_OUT`] at a time,
-//! and each chunk has the newest number of each of its own pieces. A look-up searches the chunks
-//! before its moment, newest first, and compares the tombstones of one leaf one by one. So memory
-//! is O(n) for each layer, and three layers are enough for 32 million tombstones.
+//! age, are cut into chunks of at most [`LEAF`], these are put together [`FAN_OUT`] at a time, and
+//! each chunk has the newest number of each of its own pieces. A look-up searches the chunks before
+//! its moment, newest first, and compares the tombstones of one leaf one by one. So memory is O(n)
+//! for each layer, and three layers are enough for 32 million tombstones.
 
 use std::ops::Range;
 

@@ -151,6 +151,8 @@ and_of_transactions! {
     DamagedRangesAreEmpty,
     /// I5: where range tombstones are added to a set, those that it had are lost.
     MergedRangesLost,
+    /// I5: what comes while a memtable is put in order is left out of the order.
+    ComesWhileOrdering,
     /// I5: a flush does not say which range tombstones its table has, so readers have to read them.
     RangesUnread,
     /// I5: a flush lists its table only where it has keys.

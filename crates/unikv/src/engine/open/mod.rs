@@ -226,7 +226,6 @@ impl<'a> Opening<'a> {
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
         recovery::rebuild_indexes(&mut version, limits, &mut self.report, &self.progress)?;
-        version.read_ranges();
         stored_options::check_budget(&version, &self.stored, &self.options)?;
         replayed.note(&mut self.report);
         self.start(

@@ -119,7 +119,8 @@ pub(crate) fn check_files(store: &FileStore, version: &Version, progress: &Progr
     Ok(())
 }
 
-/// Rebuilds the hash index of each generation from its tables' key sections.
+/// Rebuilds the hash index of each generation from its tables' key sections, and reads their range
+/// tombstones.
 pub(crate) fn rebuild_indexes(
     version: &mut Version,
     limits: GenerationLimits,
@@ -130,6 +131,7 @@ pub(crate) fn rebuild_indexes(
     let generations = version.partitions().iter().flat_map(|p| &p.generations);
     let to_index = generations.filter(|generation| !generation.is_ingested());
     let all = to_index.map(|generation| generation.records()).sum();
+    version.read_ranges();
     version.replace_indexes(|partition, generation| {
         let newest = partition.generations.first();
         let is_forgotten =
