@@ -55,7 +55,7 @@ pub(crate) use sorted_batch::{OpOrder, Reserved, SortedBatch};
 use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.
-pub(crate) const MOST_RANGES: usize = 16_384;
+const MOST_RANGES: usize = 16_384;
 /// What a write takes in the log beside its operations and its mark, about.
 const MARK_BYTES: usize = 64;
 
@@ -398,7 +398,8 @@ impl Memtable {
 
     /// Whether there is an entry. There may be range tombstones without one.
     pub(crate) fn has_entries(&self) -> bool {
-        self.len() > 0
+        let len = self.len();
+        len > 0
     }
 
     /// Whether there is neither an entry nor a range tombstone nor a mark.

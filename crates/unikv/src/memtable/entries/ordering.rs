@@ -72,7 +72,7 @@ impl Entries {
 }
 
 /// The `len` nodes that came up to `newest`, in internal order. Of two with the same key and
-/// sequence number the earlier one stands first: the list puts the later one in front of it.
+/// sequence number the earlier one stands first: the list puts the later one first.
 fn sorted(newest: Option<NodeRef>, len: usize) -> Vec<Unsorted> {
     let mut nodes = Vec::with_capacity(len);
     let mut at = newest;
