@@ -80,7 +80,7 @@ impl Db {
     /// The names of all keyspaces, in the order in which they were made; `default` is the first.
     pub fn keyspaces(&self) -> Vec<String> {
         let view = self.0.engine.read.view.load();
-        let others = view.version.keyspaces.all().iter();
+        let others = view.version.keyspaces.all();
         let others = others.map(|meta| meta.name.clone());
         std::iter::once(DEFAULT_NAME.to_owned())
             .chain(others)

@@ -13,6 +13,7 @@
 
 mod buckets;
 mod candidates;
+mod counted;
 mod entry;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
@@ -24,10 +25,12 @@ pub(crate) use entry::Candidate;
 
 use crate::base::keys::Slot;
 use crate::base::seeded::seeded;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, MutexGuard};
 use buckets::{BUCKET_PLACES, Bucket, Overflow, new_buckets};
+use counted::Counted;
 use entry::{Entry, Tag};
+use std::sync::Arc;
 
 /// Records per hundred main places at capacity. Fuller, and overflow grows quickly.
 const FILL_PERCENT: usize = 88;
@@ -50,6 +53,7 @@ pub(crate) struct HashIndex {
     writer: Mutex<()>,
     /// Tables that may have keys which were not entered, newest first.
     unindexed: Vec<Slot>,
+    counted: Counted,
 }
 
 impl HashIndex {
@@ -69,6 +73,7 @@ impl HashIndex {
             len: AtomicUsize::new(0),
             writer: Mutex::new(()),
             unindexed: Vec::new(),
+            counted: Counted::default(),
         }
     }
 
@@ -145,6 +150,11 @@ impl HashIndex {
     /// Memory allocated.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of::<HashIndex>() + size_of_val(&*self.main) + self.overflow.memory_bytes()
+    }
+
+    /// Has `sum` count the memory that it takes now, until it is dropped or counted again.
+    pub(crate) fn count_in(&self, sum: &Arc<AtomicU64>) {
+        self.counted.set(sum, self.memory_bytes() as u64);
     }
 
     /// Entries per place, overflow included.

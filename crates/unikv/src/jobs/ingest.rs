@@ -188,12 +188,15 @@ impl IngestPlan {
     }
 
     /// The partitions between the first and the last key.
-    pub(crate) fn partitions<'a>(&self, version: &'a Version) -> &'a [Arc<Partition>] {
+    pub(crate) fn partitions<'a>(
+        &self,
+        version: &'a Version,
+    ) -> impl Iterator<Item = &'a Arc<Partition>> + use<'a> {
         let ends = self.files.first().zip(self.files.last());
         let between = ends.map(|(first, last)| {
             version.partitions_between(&first.meta().min_key, &last.meta().max_key)
         });
-        between.unwrap_or_default()
+        between.into_iter().flatten()
     }
 
     /// Finds out what each partition gets that was not yet looked at. The range of a partition
@@ -216,7 +219,7 @@ impl IngestPlan {
 
     /// Whether all partitions of the version have been looked at.
     pub(crate) fn is_complete(&self, version: &Version) -> bool {
-        let mut partitions = self.partitions(version).iter();
+        let mut partitions = self.partitions(version);
         partitions.all(|p| self.shares.contains_key(&p.id))
     }
 

@@ -71,7 +71,7 @@ pub(crate) fn charged_in_all(version: &Version) -> u64 {
 /// size.
 pub(crate) fn hand_back(version: &Version, charged: u64) {
     let bytes: u64 = version.partitions().iter().map(|p| p.data_bytes()).sum();
-    for partition in version.partitions() {
+    for partition in version.partitions().iter() {
         let part =
             u128::from(charged) * u128::from(partition.data_bytes()) / u128::from(bytes.max(1));
         let part = u64::try_from(part).unwrap_or(u64::MAX);

@@ -51,6 +51,11 @@ impl RecordFileMeta {
         refs.fold(self.len, u64::saturating_add)
     }
 
+    /// Bytes of its records.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        self.records_end.saturating_sub(HEADER_LEN as u64)
+    }
+
     /// Where the records end that are no range tombstones.
     pub(crate) fn plain_end(&self) -> u64 {
         self.ranges

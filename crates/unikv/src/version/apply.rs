@@ -12,7 +12,7 @@ use super::generation::{Generation, Table};
 use super::scan_run::ScanRun;
 use super::state::{Counters, Partition, Version};
 use crate::base::keys::{FileNumber, GenerationId, PartitionId};
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::slip;
 use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::record::RecordFile;
@@ -78,14 +78,6 @@ impl Version {
         edit: &VersionEdit,
         context: &mut ApplyContext<'_>,
     ) -> Result<Dropped, String> {
-        let same_pointers = edit.key_tables.is_empty()
-            && edit.dropped_key_tables.is_empty()
-            && edit.dropped_partitions.is_empty()
-            && edit.dropped_generations.is_empty()
-            && edit.record_files.iter().all(|meta| meta.refs.is_empty());
-        if !same_pointers && !seeded!(StaleLiveCounts) {
-            self.live = Arc::default();
-        }
         let mut dropped = Dropped::default();
         self.counters.apply(edit);
         self.keyspaces.apply(edit)?;
@@ -95,12 +87,8 @@ impl Version {
                 Some(_) => return Err(format!("record file {} has changed", meta.number.0)),
                 None => Arc::new(RecordFile::open(context.store, meta.clone(), context.cache)),
             };
-            match self
-                .record_files
-                .binary_search_by_key(&meta.number, |f| f.meta().number)
-            {
-                Ok(_) => return Err(format!("record file {} is added twice", meta.number.0)),
-                Err(at) => self.record_files.insert(at, file),
+            if !self.files.add(file) {
+                return Err(format!("record file {} is added twice", meta.number.0));
             }
         }
         // Handles of key tables that the edit takes out of a partition. What it lists again, in
@@ -112,11 +100,9 @@ impl Version {
         self.apply_key_tables(edit, context, &mut released)?;
         dropped.key_tables.extend(released.into_values());
         for number in &edit.dropped_record_files {
-            let found = self
-                .record_files
-                .binary_search_by_key(number, |f| f.meta().number);
-            let at = found.map_err(|_| format!("record file {} is unknown", number.0))?;
-            dropped.record_files.push(self.record_files.remove(at));
+            let file = self.files.remove(*number);
+            let file = file.ok_or_else(|| format!("record file {} is unknown", number.0))?;
+            dropped.record_files.push(file);
         }
         Ok(dropped)
     }
@@ -124,39 +110,12 @@ impl Version {
     /// Every pointer names a record file of this version: of key tables, and of large values in
     /// tables.
     pub(crate) fn check_pointers(&self) -> Result<(), String> {
-        let missing = |number: &&FileNumber| self.record_file(**number).is_none();
-        match self.live().keys().find(missing) {
-            Some(number) => Err(format!("record file {} is pointed to and gone", number.0)),
-            None => Ok(()),
-        }
+        self.files.check_pointers()
     }
 
     /// Every table of an UnsortedStore is a record file of this version.
     pub(crate) fn check_tables(&self) -> Result<(), String> {
-        let missing = |number: &FileNumber| self.record_file(*number).is_none();
-        match self.tables().into_iter().find(missing) {
-            Some(number) => Err(format!("record file {} is a table and gone", number.0)),
-            None => Ok(()),
-        }
-    }
-
-    /// Where each partition stands, for the lists of an edit.
-    fn positions(&self) -> HashMap<PartitionId, usize> {
-        let ids = self.partitions.iter().map(|p| p.id);
-        ids.enumerate().map(|(at, id)| (id, at)).collect()
-    }
-
-    fn partition_mut(
-        &mut self,
-        positions: &HashMap<PartitionId, usize>,
-        id: PartitionId,
-    ) -> Result<&mut Partition, String> {
-        let found = positions
-            .get(&id)
-            .and_then(|at| self.partitions.get_mut(*at));
-        found
-            .map(Arc::make_mut)
-            .ok_or_else(|| format!("partition {} is unknown", id.0))
+        self.files.check_tables()
     }
 
     fn apply_generations(
@@ -165,27 +124,27 @@ impl Version {
         context: &mut ApplyContext<'_>,
         dropped: &mut Dropped,
     ) -> Result<(), String> {
-        if edit.dropped_generations.is_empty() && edit.tables.is_empty() {
-            return Ok(());
-        }
-        let positions = self.positions();
         for (partition, id) in &edit.dropped_generations {
-            let generations = &mut self.partition_mut(&positions, *partition)?.generations;
+            let generations = &mut self.partition_mut(*partition)?.generations;
             let at = generations.iter().position(|g| g.id == *id);
             let at = at.ok_or_else(|| format!("generation {} is unknown", id.0))?;
-            dropped.add_runs(&generations.remove(at).run);
+            let generation = generations.remove(at);
+            let tables = generation.shares();
+            tables.for_each(|(_, table)| self.files.place_removed(table));
+            dropped.add_runs(&generation.run);
         }
         for place in &edit.tables {
             let file = self.record_file(place.file).cloned();
             let file = file.ok_or_else(|| format!("record file {} is unknown", place.file.0))?;
             let index = (context.index)(place.partition, place.generation);
-            let partition = self.partition_mut(&positions, place.partition)?;
-            partition.add_table(place, file, index)?;
+            let table = Table::placed(place, file);
+            self.files.place_added(&table);
+            let partition = self.partition_mut(place.partition)?;
+            partition.add_table(place, table, index)?;
         }
         let dropped = edit.dropped_generations.iter().map(|(id, _)| *id);
         let added = edit.tables.iter().map(|place| place.partition);
-        let changed = dropped.chain(added).filter_map(|id| positions.get(&id));
-        self.find_ranges(changed.copied().collect());
+        self.find_ranges(dropped.chain(added).collect());
         Ok(())
     }
 
@@ -195,19 +154,15 @@ impl Version {
         context: &mut ApplyContext<'_>,
         dropped: &mut Dropped,
     ) -> Result<(), String> {
-        if edit.dropped_scan_runs.is_empty() && edit.scan_runs.is_empty() {
-            return Ok(());
-        }
-        let positions = self.positions();
         for (partition, generation) in &edit.dropped_scan_runs {
-            let partition = self.partition_mut(&positions, *partition)?;
+            let partition = self.partition_mut(*partition)?;
             dropped.add_runs([&partition.drop_scan_run(*generation)?]);
         }
         for meta in &edit.scan_runs {
             let open = |meta| Arc::new(KeyTable::open(context.store, meta, context.cache));
             let tables = meta.tables.iter().cloned().map(open).collect();
             let run = ScanRun::new(tables, meta.end);
-            let partition = self.partition_mut(&positions, meta.partition)?;
+            let partition = self.partition_mut(meta.partition)?;
             dropped.add_runs(&partition.set_scan_run(meta.generation, run)?);
         }
         Ok(())
@@ -219,14 +174,10 @@ impl Version {
         context: &mut ApplyContext<'_>,
         released: &mut Released,
     ) -> Result<(), String> {
-        if edit.dropped_key_tables.is_empty() && edit.key_tables.is_empty() {
-            return Ok(());
-        }
-        let positions = self.positions();
         for (partition, number) in &edit.dropped_key_tables {
-            let table = self
-                .partition_mut(&positions, *partition)?
-                .remove_key_table(*number)?;
+            let partition = self.partition_mut(*partition)?;
+            let table = partition.remove_key_table(*number)?;
+            self.files.key_table_removed(&table);
             released.insert(*number, table);
         }
         let replaced: Vec<_> = released.values().cloned().collect();
@@ -240,8 +191,8 @@ impl Version {
                     Arc::new(table)
                 }
             };
-            self.partition_mut(&positions, *partition)?
-                .add_key_table(table)?;
+            self.files.key_table_added(&table);
+            self.partition_mut(*partition)?.add_key_table(table)?;
         }
         Ok(())
     }
@@ -253,7 +204,7 @@ impl Partition {
     fn add_table(
         &mut self,
         place: &TablePlace,
-        file: Arc<RecordFile>,
+        table: Table,
         index: Option<Arc<HashIndex>>,
     ) -> Result<(), String> {
         let TablePlace {
@@ -268,7 +219,7 @@ impl Partition {
                 id: generation,
                 tables: Vec::new(),
                 sum: TableShare::default(),
-                is_ingested: file.meta().ingest_seq.is_some(),
+                is_ingested: table.file.meta().ingest_seq.is_some(),
                 index: Arc::new(HashIndex::with_capacity(0)),
                 run: None,
                 scan_cost: Arc::default(),
@@ -285,11 +236,11 @@ impl Partition {
         if !found.is_ingested && burned > MOST_BURNED_SLOTS {
             return Err(format!("slot {} comes too early", slot.0));
         }
-        found.check_ingested(&file, slot)?;
+        found.check_ingested(&table.file, slot)?;
         if let Some(index) = index {
             found.index = index;
         }
-        found.push(slot, Table::placed(place, file));
+        found.push(slot, table);
         Ok(())
     }
 

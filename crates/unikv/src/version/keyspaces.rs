@@ -10,6 +10,7 @@
 
 use super::edit::{KeyspaceMeta, VersionEdit};
 use super::range::KeyRange;
+use super::state::chunked::{Chunked, Item};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::error::{Error, Result};
 use std::ops::RangeInclusive;
@@ -19,28 +20,65 @@ use std::sync::Arc;
 pub(crate) const DEFAULT_NAME: &str = "default";
 
 /// All keyspaces but the default one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Keyspaces(Arc<Inner>);
+#[derive(Clone, Default)]
+pub(crate) struct Keyspaces {
+    ids: Chunked<ById>,
+    /// By data id, and by name.
+    data: Chunked<ByData>,
+    names: Chunked<ByName>,
+}
 
-#[derive(Clone, Debug, Default)]
-struct Inner {
-    /// By ascending id.
-    metas: Vec<KeyspaceMeta>,
-    /// The data ids, ascending.
-    data: Vec<KeyspaceId>,
+#[derive(Clone)]
+struct ById(Arc<KeyspaceMeta>);
+
+#[derive(Clone)]
+struct ByData(Arc<KeyspaceMeta>);
+
+#[derive(Clone)]
+struct ByName(Arc<KeyspaceMeta>);
+
+impl Item for ById {
+    type Key = KeyspaceId;
+    type Sum = ();
+
+    fn key(&self) -> &KeyspaceId {
+        &self.0.id
+    }
+
+    fn add_to(&self, _: Option<&ById>, _: &mut ()) {}
+}
+
+impl Item for ByData {
+    type Key = KeyspaceId;
+    type Sum = ();
+
+    fn key(&self) -> &KeyspaceId {
+        &self.0.data
+    }
+
+    fn add_to(&self, _: Option<&ByData>, _: &mut ()) {}
+}
+
+impl Item for ByName {
+    type Key = str;
+    type Sum = ();
+
+    fn key(&self) -> &str {
+        &self.0.name
+    }
+
+    fn add_to(&self, _: Option<&ByName>, _: &mut ()) {}
 }
 
 impl Keyspaces {
     /// By ascending id.
-    pub(crate) fn all(&self) -> &[KeyspaceMeta] {
-        &self.0.metas
+    pub(crate) fn all(&self) -> impl Iterator<Item = &KeyspaceMeta> {
+        self.ids.iter().map(|ById(meta)| &**meta)
     }
 
     /// The keyspace with this id.
     pub(crate) fn get(&self, id: KeyspaceId) -> Option<&KeyspaceMeta> {
-        let metas = &self.0.metas;
-        let at = metas.binary_search_by_key(&id, |meta| meta.id).ok()?;
-        metas.get(at)
+        self.ids.find(&id).map(|ById(meta)| &**meta)
     }
 
     /// The keyspace with this id, or the error that it has been dropped.
@@ -51,79 +89,73 @@ impl Keyspaces {
 
     /// The keyspace of this name.
     pub(crate) fn named(&self, name: &str) -> Option<&KeyspaceMeta> {
-        self.0.metas.iter().find(|meta| meta.name == name)
+        self.names.find(name).map(|ByName(meta)| &**meta)
     }
 
     /// The keyspace whose keys begin with this data id.
     pub(crate) fn of_data(&self, data: KeyspaceId) -> Option<&KeyspaceMeta> {
-        self.0.metas.iter().find(|meta| meta.data == data)
+        self.data.find(&data).map(|ByData(meta)| &**meta)
     }
 
     /// The first keyspace that has its keys in a range, unless that is the default one.
     pub(crate) fn first_in(&self, range: KeyRange<'_>) -> Option<&KeyspaceMeta> {
         let ids = ids_of(range);
-        let at = self.0.data.partition_point(|data| data < ids.start());
-        let first = self.0.data.get(at).filter(|data| *data <= ids.end())?;
+        let at = self.data.partition_point(|data| data < ids.start());
+        let ByData(first) = self.data.get(at)?;
         let is_default = ids.contains(&KeyspaceId::DEFAULT);
-        self.of_data(*first).filter(|_| !is_default)
+        (first.data <= *ids.end() && !is_default).then_some(&**first)
     }
 
     /// Whether keys with this data id are those of a keyspace that is there.
     pub(crate) fn holds(&self, data: KeyspaceId) -> bool {
-        data == KeyspaceId::DEFAULT || self.0.data.binary_search(&data).is_ok()
+        data == KeyspaceId::DEFAULT || self.of_data(data).is_some()
     }
 
     /// How many keyspaces have their keys in a range.
     pub(crate) fn count_in(&self, range: KeyRange<'_>) -> usize {
         let ids = ids_of(range);
-        let others = &self.0.data;
-        let from = others.partition_point(|data| data < ids.start());
-        let to = others.partition_point(|data| data <= ids.end());
+        let from = self.data.partition_point(|data| data < ids.start());
+        let to = self.data.partition_point(|data| data <= ids.end());
         to.saturating_sub(from) + usize::from(ids.contains(&KeyspaceId::DEFAULT))
     }
 
     /// Makes the changes of an edit. After an error this is unusable.
     pub(super) fn apply(&mut self, edit: &VersionEdit) -> std::result::Result<(), String> {
-        if edit.keyspaces.is_empty() && edit.dropped_keyspaces.is_empty() {
-            return Ok(());
-        }
-        let inner = Arc::make_mut(&mut self.0);
-        let metas = &mut inner.metas;
-        let place = |metas: &[KeyspaceMeta], id| metas.binary_search_by_key(&id, |meta| meta.id);
         for id in &edit.dropped_keyspaces {
-            let at = place(metas, *id).map_err(|_| format!("keyspace {} is unknown", id.0))?;
-            metas.remove(at);
-        }
-        for meta in &edit.keyspaces {
-            match place(metas, meta.id) {
-                Ok(at) => drop(metas.get_mut(at).map(|old| old.clone_from(meta))),
-                Err(at) => metas.insert(at, meta.clone()),
+            if !self.remove(*id) {
+                return Err(format!("keyspace {} is unknown", id.0));
             }
         }
-        inner.data = metas.iter().map(|meta| meta.data).collect();
-        inner.data.sort_unstable();
-        inner.check()
-    }
-}
-
-impl Inner {
-    /// Numbers and names stand for one keyspace each.
-    fn check(&self) -> std::result::Result<(), String> {
-        let mut names: Vec<&str> = self.metas.iter().map(|meta| &*meta.name).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|pair| pair.first() == pair.last()) {
-            return Err(format!("two keyspaces have the name {:?}", twice.first()));
+        // Two may exchange their names.
+        for meta in &edit.keyspaces {
+            self.remove(meta.id);
         }
-        let pairs = self.data.windows(2);
-        let twice = pairs.filter(|pair| pair.first() == pair.last()).count() > 0;
-        let is_default = |id: KeyspaceId| id == KeyspaceId::DEFAULT;
-        if twice
-            || self
-                .metas
-                .iter()
-                .any(|m| is_default(m.id) || is_default(m.data))
+        for meta in &edit.keyspaces {
+            self.add(Arc::new(meta.clone()))?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, id: KeyspaceId) -> bool {
+        let Some(ById(meta)) = self.ids.remove(&id) else {
+            return false;
+        };
+        self.data.remove(&meta.data);
+        self.names.remove(&meta.name);
+        true
+    }
+
+    /// Numbers and names stand for one keyspace each.
+    fn add(&mut self, meta: Arc<KeyspaceMeta>) -> std::result::Result<(), String> {
+        let is_default = [meta.id, meta.data].contains(&KeyspaceId::DEFAULT);
+        if is_default
+            || !self.ids.insert(ById(Arc::clone(&meta)))
+            || !self.data.insert(ByData(Arc::clone(&meta)))
         {
             return Err("two keyspaces have one number".to_owned());
+        }
+        if !self.names.insert(ByName(Arc::clone(&meta))) {
+            return Err(format!("two keyspaces have the name {:?}", meta.name));
         }
         Ok(())
     }
@@ -173,7 +205,7 @@ mod tests {
         all.apply(&edit(two, &[])).unwrap();
         let before = all.clone();
         all.apply(&edit(vec![keyspace(2, 5, "c")], &[1])).unwrap();
-        assert_eq!(before.all().len(), 2, "a version does not change");
+        assert_eq!(before.all().count(), 2, "a version does not change");
         assert_eq!(all.named("c").map(|meta| meta.data), Some(KeyspaceId(5)));
         assert!(all.get(KeyspaceId(1)).is_none() && all.named("b").is_none());
         let held = [0, 1, 2, 5].map(|data| all.holds(KeyspaceId(data)));

@@ -2,7 +2,7 @@
 
 use super::generation::{Generation, Table};
 use super::scan_run::ScanRun;
-use super::state::{Live, Partition, Version};
+use super::state::{Listed, Partition, Place, Version};
 use std::collections::HashSet;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -14,38 +14,29 @@ impl Version {
     /// Memory of the version, its partitions and what is known of its files; without hash indexes
     /// and fences, which have budgets of their own.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let partitions: usize = self.partitions().iter().map(|p| p.memory_bytes()).sum();
-        let of_files = self.record_files().iter().map(|f| f.memory_bytes());
-        let files: usize = of_files.map(|bytes| HANDLE_BYTES + bytes).sum();
-        let live = self.live().capacity() * (size_of::<Live>() + HANDLE_BYTES);
-        size_of::<Version>() + partitions + files + live
-    }
-
-    /// Memory of the hash indexes of its generations.
-    pub(crate) fn index_bytes(&self) -> u64 {
-        let mut sum = 0;
-        // After a split neighbours share their parent's indexes.
-        let mut neighbours: &[Generation] = &[];
-        for partition in self.partitions() {
-            for generation in &partition.generations {
-                let is_shared = |g: &Generation| Arc::ptr_eq(&g.index, &generation.index);
-                if !neighbours.iter().any(is_shared) {
-                    sum += generation.index.memory_bytes() as u64;
-                }
+        let partitions = self.partition_sums();
+        // What is known of range tombstones is read when it is first needed.
+        let ranges: usize = match partitions.with_ranges {
+            0 => 0,
+            _ => {
+                let with_ranges = self.partitions().where_sums(|sum| sum.with_ranges > 0);
+                with_ranges.map(|partition| partition.range_bytes()).sum()
             }
-            neighbours = &partition.generations;
-        }
-        sum
+        };
+        let files = self.file_sums().memory_bytes + self.record_files().len() * HANDLE_BYTES;
+        size_of::<Version>() + partitions.memory_bytes + ranges + files
     }
 
     /// Memory that this version, and not its successor `next`, takes.
     pub(crate) fn memory_bytes_beside(&self, next: &Version) -> usize {
-        let shared: HashSet<_> = next.partitions().iter().map(Arc::as_ptr).collect();
-        let own = self.partitions().iter();
-        let own = own.filter(|p| !shared.contains(&Arc::as_ptr(p)));
-        let own: usize = own.map(|p| p.own_bytes()).sum();
-        let lists = self.partitions().len() + self.record_files().len();
-        size_of::<Version>() + lists * size_of::<usize>() + own
+        let theirs = next.partitions().not_shared_with(self.partitions());
+        let theirs: HashSet<_> = theirs.map(Arc::as_ptr).collect();
+        let own = self.partitions().not_shared_with(next.partitions());
+        let own = own.filter(|p| !theirs.contains(&Arc::as_ptr(p)));
+        let own: usize = own.map(|p| p.own_bytes() + p.range_bytes()).sum();
+        let changed = self.record_files().count_beside(next.record_files());
+        let lists = self.partitions().list_bytes() + changed * size_of::<Listed>();
+        size_of::<Version>() + lists + own
     }
 }
 
@@ -58,12 +49,13 @@ impl ScanRun {
 }
 
 impl Partition {
-    fn memory_bytes(&self) -> usize {
+    /// Memory of the partition and its key tables, without range tombstones.
+    pub(super) fn memory_bytes(&self) -> usize {
         let of_tables = self.key_tables.iter().map(|t| t.memory_bytes());
         self.own_bytes() + of_tables.sum::<usize>()
     }
 
-    /// Without the tables, which successors share.
+    /// Without the tables and what is known of range tombstones, which successors share.
     fn own_bytes(&self) -> usize {
         let borders = self.start.len() + self.end.as_ref().map_or(0, Vec::len);
         let generation = |g: &Generation| {
@@ -72,11 +64,12 @@ impl Partition {
         };
         let generations: usize = self.generations.iter().map(generation).sum();
         let tables = self.key_tables.len() * HANDLE_BYTES;
-        let ranges = self
-            .ranges
-            .as_ref()
-            .map_or(0, |ranges| ranges.memory_bytes());
-        let lists = generations + tables + ranges;
-        size_of::<Arc<Partition>>() + size_of::<Partition>() + borders + lists
+        let places = size_of::<Arc<Partition>>() + size_of::<Place>() + self.start.len();
+        size_of::<Partition>() + places + borders + generations + tables
+    }
+
+    fn range_bytes(&self) -> usize {
+        let ranges = self.ranges.as_ref();
+        ranges.map_or(0, |ranges| ranges.memory_bytes())
     }
 }

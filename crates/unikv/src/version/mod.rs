@@ -12,10 +12,10 @@ mod memory;
 mod range;
 pub(crate) mod scan_run;
 mod scan_runs;
-mod state;
+pub(crate) mod state;
 pub(crate) mod tagged;
 
 pub(crate) use apply::ApplyContext;
 pub(crate) use generation::{Generation, Table, all_within};
 pub(crate) use range::KeyRange;
-pub(crate) use state::{Partition, Version};
+pub(crate) use state::{Listed, Partition, Version};

@@ -9,6 +9,20 @@
 //! names a record file of the same version. A table may lie in several partitions; each serves and
 //! counts the keys of its own range only. Key tables lie in one partition whole.
 
+mod check;
+pub(crate) mod chunked;
+mod files;
+mod half_merged;
+mod places;
+mod promise;
+mod sums;
+
+pub(crate) use files::{FileSums, Listed, RecordFiles};
+pub(crate) use half_merged::section_worth_a_pass;
+pub(super) use places::Place;
+pub(crate) use promise::Promise;
+pub(crate) use sums::{Fullest, OBSOLETE_PART, PartitionSums};
+
 use super::edit::history::History;
 use super::edit::{PartitionMeta, TablePlace, VersionEdit};
 use super::generation::{Generation, TableRanges};
@@ -17,12 +31,10 @@ use super::range::KeyRange;
 use super::scan_run::ScanRun;
 use crate::base::account::Account;
 use crate::base::keys::{FileNumber, PartitionId, SeqNo};
-use crate::base::seeded::slip;
-use crate::base::sync::OnceLock;
 use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, KeyTableMeta};
 use crate::record::RecordFile;
-use std::collections::{HashMap, HashSet};
+use chunked::{Chunked, Once};
 use std::sync::Arc;
 
 /// A range of keys with its UnsortedStore and SortedStore.
@@ -46,6 +58,8 @@ pub(crate) struct Partition {
     pub(crate) scan_cost: Arc<Account>,
     /// The range tombstones of the UnsortedStore, if it has any.
     pub(crate) ranges: Option<Arc<TableRanges>>,
+    /// What its tables sum up to.
+    pub(super) sums: Once<PartitionSums>,
 }
 
 impl Partition {
@@ -105,23 +119,26 @@ impl Partition {
     }
 }
 
-/// Records and bytes of one record file that key tables point to.
+/// Records and bytes of one record file that tables keep alive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
 }
 
+/// The partitions of a version, in key order.
+pub(crate) type Partitions = Chunked<Arc<Partition>>;
+
 /// One state of the database's files.
 #[derive(Clone, Default)]
 pub(crate) struct Version {
-    pub(super) partitions: Vec<Arc<Partition>>,
-    /// All record files, by number: UnsortedStore tables and value logs.
-    pub(super) record_files: Vec<Arc<RecordFile>>,
+    pub(super) partitions: Partitions,
+    /// The partitions by id.
+    pub(super) ids: Chunked<Place>,
+    /// All record files: UnsortedStore tables and value logs.
+    pub(super) files: RecordFiles,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) counters: Counters,
-    /// The sums of [`Version::live`], shared by versions with the same pointers.
-    pub(super) live: Arc<OnceLock<HashMap<FileNumber, Live>>>,
 }
 
 /// What the manifest remembers beside files.
@@ -149,55 +166,51 @@ pub(crate) struct Counters {
 impl Version {
     /// Whether anything in its files expires.
     pub(crate) fn expires(&self) -> bool {
-        let mut records = self.record_files().iter();
-        records.any(|file| file.meta().expiry.is_some())
-            || self.key_tables().any(|table| table.meta().expiry.is_some())
+        self.file_sums().expires || self.partition_sums().expires
     }
 
     /// The partitions in key order.
-    pub(crate) fn partitions(&self) -> &[Arc<Partition>] {
+    pub(crate) fn partitions(&self) -> &Partitions {
         &self.partitions
     }
 
     /// The place of the partition whose range holds `key`.
+    #[inline]
     pub(crate) fn partition_index(&self, key: &[u8]) -> usize {
-        let behind = self
-            .partitions
-            .partition_point(|p| p.start.as_slice() <= key);
+        let behind = self.partitions.partition_point(|start| start <= key);
         behind.saturating_sub(1)
     }
 
     /// The partition whose range holds `key`.
+    #[inline]
     pub(crate) fn partition_for(&self, key: &[u8]) -> Option<&Arc<Partition>> {
         self.partitions.get(self.partition_index(key))
     }
 
     /// The partitions whose ranges meet the keys from `first` to `last`.
-    pub(crate) fn partitions_between(&self, first: &[u8], last: &[u8]) -> &[Arc<Partition>] {
+    pub(crate) fn partitions_between<'a>(
+        &'a self,
+        first: &[u8],
+        last: &[u8],
+    ) -> impl Iterator<Item = &'a Arc<Partition>> + use<'a> {
         let from = self.partition_index(first);
-        let to = self
-            .partitions
-            .partition_point(|p| p.start.as_slice() <= last);
-        self.partitions.get(from..to).unwrap_or_default()
-    }
-
-    /// A partition by its id.
-    pub(crate) fn partition(&self, id: PartitionId) -> Option<&Arc<Partition>> {
-        self.partitions.iter().find(|p| p.id == id)
+        let to = self.partitions.partition_point(|start| start <= last);
+        self.partitions.range(from..to.max(from))
     }
 
     /// A record file by its number.
     pub(crate) fn record_file(&self, number: FileNumber) -> Option<&Arc<RecordFile>> {
-        let at = self
-            .record_files
-            .binary_search_by_key(&number, |f| f.meta().number)
-            .ok()?;
-        self.record_files.get(at)
+        self.files.get(number).map(|listed| &listed.file)
     }
 
     /// All record files, by ascending number.
-    pub(crate) fn record_files(&self) -> &[Arc<RecordFile>] {
-        &self.record_files
+    pub(crate) fn record_files(&self) -> &RecordFiles {
+        &self.files
+    }
+
+    /// The sums over all record files.
+    pub(crate) fn file_sums(&self) -> FileSums {
+        self.files.sums()
     }
 
     /// All key tables.
@@ -213,66 +226,42 @@ impl Version {
 
     /// Forgets the scan runs that are not `kept`: they are derived.
     pub(crate) fn retain_scan_runs(&mut self, kept: impl Fn(&ScanRun) -> bool) {
-        for partition in &mut self.partitions {
-            let mut lost = |g: &Generation| g.run.as_ref().is_some_and(|run| !kept(run));
-            if !partition.generations.iter().any(&mut lost) {
+        let lost = |g: &Generation| g.run.as_ref().is_some_and(|run| !kept(run));
+        let changed = self.partitions.iter();
+        let changed = changed.filter(|p| p.generations.iter().any(lost));
+        let changed: Vec<PartitionId> = changed.map(|p| p.id).collect();
+        for id in changed {
+            let Ok(partition) = self.partition_mut(id) else {
                 continue;
-            }
-            let generations = &mut Arc::make_mut(partition).generations;
-            let of_lost = generations.iter_mut().filter(|g| lost(g));
+            };
+            let of_lost = partition.generations.iter_mut().filter(|g| lost(g));
             of_lost.for_each(|generation| generation.run = None);
         }
     }
 
-    /// Per record file what key tables point to, and the large values of UnsortedStore tables.
-    /// Nobody decrements: it is a sum. A large value of a table that is merged in one
-    /// partition and not yet in another may count twice until then.
-    pub(crate) fn live(&self) -> &HashMap<FileNumber, Live> {
-        self.live.get_or_init(|| {
-            let mut live: HashMap<FileNumber, Live> = HashMap::new();
-            let has_refs = |file: &&Arc<RecordFile>| !file.meta().refs.is_empty();
-            let with_refs = self.record_files.iter().filter(has_refs);
-            let tables = match with_refs.clone().next() {
-                Some(_) => self.tables(),
-                None => HashSet::new(),
-            };
-            let with_refs = with_refs.filter(|f| tables.contains(&f.meta().number));
-            let refs = self.key_tables().flat_map(|t| &t.meta().refs);
-            for refs in refs.chain(with_refs.flat_map(|f| &f.meta().refs)) {
-                let entry = live.entry(refs.file).or_default();
-                entry.count = entry.count.saturating_add(refs.count);
-                entry.bytes = entry.bytes.saturating_add(refs.bytes);
-            }
-            live
-        })
+    /// What key tables point to in a record file, and large values of UnsortedStore tables there.
+    pub(crate) fn live(&self, file: FileNumber) -> Live {
+        let listed = self.files.get(file);
+        listed.map(|listed| listed.used.live).unwrap_or_default()
     }
 
     /// The record files that are tables of UnsortedStores.
-    pub(crate) fn tables(&self) -> HashSet<FileNumber> {
-        let generations = self.partitions.iter().flat_map(|p| &p.generations);
-        let tables = generations.flat_map(Generation::tables);
-        tables.map(|(_, table)| table.meta().number).collect()
+    #[cfg(test)]
+    pub(crate) fn tables(&self) -> std::collections::HashSet<FileNumber> {
+        let tables = self.files.listed().filter(|listed| listed.is_table());
+        tables.map(|listed| listed.file.meta().number).collect()
     }
 
     /// Record files that are neither a table of a generation nor pointed to, by ascending number.
     pub(crate) fn dead_record_files(&self) -> Vec<FileNumber> {
-        let live = self.live();
-        let tables = slip!(DropUnmergedTable, HashSet::new(), self.tables());
-        let numbers = self.record_files.iter().map(|f| f.meta().number);
-        numbers
-            .filter(|n| !live.contains_key(n) && !tables.contains(n))
-            .collect()
+        self.files.dead()
     }
 
     /// Takes the files of [`Version::dead_record_files`] out of the version.
     pub(crate) fn remove_dead_record_files(&mut self) -> Vec<Arc<RecordFile>> {
-        let dead = self.dead_record_files();
-        let is_dead = |file: &Arc<RecordFile>| dead.binary_search(&file.meta().number).is_ok();
-        let (removed, kept) = std::mem::take(&mut self.record_files)
-            .into_iter()
-            .partition(is_dead);
-        self.record_files = kept;
-        removed
+        let dead = self.dead_record_files().into_iter();
+        dead.filter_map(|number| self.files.remove(number))
+            .collect()
     }
 
     /// Puts freshly built hash indexes in the place of the empty ones of a recovered version.
@@ -280,22 +269,19 @@ impl Version {
         &mut self,
         mut index: impl FnMut(&Partition, &Generation) -> crate::error::Result<Arc<HashIndex>>,
     ) -> crate::error::Result<()> {
-        for partition in &mut self.partitions {
-            let mut changed = Vec::new();
+        let mut changed = Vec::new();
+        for partition in self.partitions.iter() {
             for (at, generation) in partition.generations.iter().enumerate() {
                 let index = index(partition, generation)?;
                 if !Arc::ptr_eq(&index, &generation.index) {
-                    changed.push((at, index));
+                    changed.push((partition.id, at, index));
                 }
             }
-            if changed.is_empty() {
-                continue;
-            }
-            let generations = &mut Arc::make_mut(partition).generations;
-            for (at, index) in changed {
-                if let Some(generation) = generations.get_mut(at) {
-                    generation.index = index;
-                }
+        }
+        for (id, at, index) in changed {
+            let partition = self.partition_mut(id).ok();
+            if let Some(generation) = partition.and_then(|p| p.generations.get_mut(at)) {
+                generation.index = index;
             }
         }
         Ok(())
@@ -304,11 +290,11 @@ impl Version {
     /// One edit that makes this version from nothing.
     pub(crate) fn snapshot(&self) -> VersionEdit {
         let mut edit = VersionEdit {
-            keyspaces: self.keyspaces.all().to_vec(),
+            keyspaces: self.keyspaces.all().cloned().collect(),
             ..self.counters.edit()
         };
-        edit.record_files = self.record_files.iter().map(|f| f.meta().clone()).collect();
-        for partition in &self.partitions {
+        edit.record_files = self.files.iter().map(|f| f.meta().clone()).collect();
+        for partition in self.partitions.iter() {
             let Partition {
                 id,
                 start,

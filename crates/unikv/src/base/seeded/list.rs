@@ -51,7 +51,6 @@ and_of_transactions! {
     PruneFilesFirst,
     /// I1: a pruning removes data files that only points before the newest need.
     PruneForgetsOthers,
-
     // The change feed.
     /// I1: changes show that no sync has made durable.
     FeedShowsUnsynced,
@@ -69,7 +68,6 @@ and_of_transactions! {
     WindowRecycled,
     /// I5: large values that only the change window names are removed.
     WindowForgetsBlobs,
-
     // Exports.
     /// I5: an export that is cut where an entry ends is taken for a whole one.
     CutExportImported,
@@ -77,7 +75,6 @@ and_of_transactions! {
     ImportPersists,
     /// I1: an export is there before its name is durable.
     ExportNameUnsynced,
-
     // Followers.
     /// I5: a follower shows what is in the log and not published.
     FollowsUnpublished,
@@ -99,7 +96,6 @@ and_of_transactions! {
     FollowerCopiesNoMark,
     /// I3: a copy that a follower makes passes over changes of which it has none in its log.
     FollowerCopiesHistory,
-
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
     DirectoryUnsynced,
@@ -139,13 +135,16 @@ and_of_transactions! {
     ReuseFileNumbers,
     /// I2: the sweep of an opening removes the oldest segment that is still needed.
     SweepNeededLog,
-    /// I5: the live counts of a version outlive a merge.
+    /// I5: the pointers of a dropped key table stay counted.
     StaleLiveCounts,
+    /// I7: the tables of a partition that was split or joined stay counted.
+    SplitKeepsPlaces,
+    /// I7: what a partition and its chunk have summed up outlives a change of the partition.
+    SumOfChangedKept,
     /// I5: a table that a partition has not merged is dropped with what another one has.
     DropUnmergedTable,
     /// I5: large values of unmerged tables do not keep their files.
     LargeValuesUncounted,
-
     // Range tombstones, and the gaps that iterators leave.
     /// I5: those of a damaged table count as none.
     DamagedRangesAreEmpty,
@@ -185,7 +184,6 @@ and_of_transactions! {
     FollowerShowsIngestEarly,
     /// I5: a gap of tombstones serves readers for whom what is one by now had not expired.
     GapForEarlierReaders,
-
     // The hash index and lookups.
     /// I5: an equal tag counts as an equal key.
     TrustTag,
@@ -213,7 +211,6 @@ and_of_transactions! {
     FindTombstones,
     /// I5: `contains_key` and `value_len` of a snapshot see the newest version.
     FindNewest,
-
     // Merge, garbage collection, split, join, scan merge, clustering.
     /// I5: a merge drops tombstones above versions that a snapshot keeps.
     DropEveryTombstone,
@@ -281,7 +278,6 @@ and_of_transactions! {
     RunHidesNewer,
     /// I5: jobs do not know of iterators.
     IteratorUnregistered,
-
     // Ingest and large values.
     /// I5: an ingest commits before older writes are in tables.
     IngestBeforeFlush,
@@ -291,7 +287,6 @@ and_of_transactions! {
     LargeNameUnsynced,
     /// I2: a failed write removes the files of its large values although the log may name them.
     RemoveAdoptedLarge,
-
     // Damage.
     /// I5: the checksum of a key block is not looked at.
     BlockUnchecked,
@@ -315,7 +310,6 @@ and_of_transactions! {
     RepairForgetsLoggedRanges,
     /// I5: a repair takes range tombstones that are damaged for none.
     RepairLosesRanges,
-
     // Iterators.
     /// I5: an iterator that has released its view goes on one key too far.
     ReanchorTooFar,
@@ -335,7 +329,6 @@ and_of_transactions! {
     RangeFromChunkStart,
     /// I5: the frame of a value whose length was not known keeps what was guessed.
     ChunkedLengthGuessed,
-
     // The whole.
     /// I7: a short value in the place of a long one costs nothing for what it hides.
     PutsFreeNothing,
@@ -363,7 +356,6 @@ and_of_transactions! {
     UnsetOptionStays,
     /// I8: opening reads every file.
     OpenReadsAll,
-
     // What expires.
     /// I5: what has expired is judged by the wall clock, which may jump.
     ExpiryByWallClock,

@@ -377,7 +377,8 @@ fn a_damaged_list_of_ranges_is_an_error_for_what_it_may_cover() {
     db.write(&batch).unwrap();
     db.flush().unwrap();
     let view = db.0.engine.read.view.load();
-    let mut files = view.version.record_files().iter();
+    let files = view.version.record_files().to_vec();
+    let mut files = files.iter();
     let table = files.find(|file| file.meta().ranges.is_some()).unwrap();
     let offset = table.meta().ranges.as_ref().unwrap().offset as usize;
     let path = table.path().to_owned();

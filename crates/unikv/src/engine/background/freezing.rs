@@ -5,8 +5,6 @@ use crate::engine::background::Background;
 use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::catalog::CatalogState;
 use crate::error::{ErrorKind, Result};
-use crate::jobs::compact::half_merged::HalfMerged;
-use crate::jobs::space::hidden::hidden_by;
 use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
@@ -75,15 +73,14 @@ impl Background {
         if space.unmerged_garbage() <= limit {
             return;
         }
-        let half_merged = HalfMerged::of(&version);
         let open = version.partitions().iter().filter_map(|p| {
             let target = catalog.targets.get(&p.id)?;
             let generation = p
                 .generations
                 .first()
                 .filter(|g| g.id == target.generation)?;
-            let hidden = hidden_by(p, [generation]);
-            Some((hidden + half_merged.kept_by(generation), p))
+            let hidden = p.hidden_by([generation]);
+            Some((hidden + version.kept_by(generation), p))
         });
         let mut open: Vec<_> = open.filter(|(garbage, _)| *garbage > 0).collect();
         let mut garbage: u64 = open.iter().map(|(garbage, _)| garbage).sum();

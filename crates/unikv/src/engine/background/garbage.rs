@@ -5,14 +5,12 @@
 //!
 //! Locks: the catalog, while a plan is looked for.
 
-use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::FileNumber;
 use crate::engine::background::Background;
 use crate::error::Result;
-use crate::jobs::compact::gc;
-use crate::jobs::space::garbage::{Pressure, section_worth_a_pass};
-use crate::record::RecordFile;
-use crate::version::Version;
+use crate::jobs::space::garbage::Pressure;
+use crate::version::state::section_worth_a_pass;
+use crate::version::{Listed, Version};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -118,24 +116,21 @@ impl Background {
 }
 
 fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFileStats> {
-    let logs: Vec<FileNumber> = gc::value_logs(version).map(|f| f.meta().number).collect();
-    let live = version.live();
-    let of = |file: &Arc<RecordFile>| {
-        let meta = file.meta();
-        let live = live.get(&meta.number).copied().unwrap_or_default();
+    let of = |listed: &Listed| {
+        let (meta, live) = (listed.file.meta(), listed.used.live);
         RecordFileStats {
             number: meta.number.0,
             file_bytes: meta.len,
-            record_bytes: meta.records_end.saturating_sub(HEADER_LEN as u64),
+            record_bytes: meta.record_bytes(),
             records: meta.count,
             live_records: live.count,
             live_bytes: live.bytes,
-            dead_section_bytes: section_worth_a_pass(file),
-            is_table: !logs.contains(&meta.number),
+            dead_section_bytes: section_worth_a_pass(meta),
+            is_table: listed.is_table(),
             victim: places.get(&meta.number).copied(),
         }
     };
-    let mut files: Vec<_> = version.record_files().iter().map(of).collect();
+    let mut files: Vec<_> = version.record_files().listed().map(of).collect();
     files.sort_by_key(|file| (file.victim.unwrap_or(usize::MAX), file.number));
     files
 }

@@ -21,7 +21,7 @@ use crate::engine::space::DiskSpace;
 use crate::events::{StallCause, Wait};
 use crate::jobs::flush::placing::{GenerationLimits, MAX_GENERATIONS, MAX_SLOTS};
 use crate::partition::View;
-use crate::version::Partition;
+use crate::version::state::Fullest;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,18 +204,18 @@ impl Pressure {
 
 /// How near a partition is to as many generations as it may have, when flushes wait for merges. The
 /// newest counts by what it has of slots and bytes; one that was ingested takes no more.
-fn generations_fill(partition: &Partition, unsorted_bytes: u64) -> f64 {
-    let Some((newest, older)) = partition.generations.split_first() else {
+fn generations_fill(fullest: Fullest, unsorted_bytes: u64) -> f64 {
+    let Some(older) = fullest.generations.checked_sub(1) else {
         return 0.0;
     };
-    let slots = (f64::from(newest.high_water().0) + 1.0) / f64::from(MAX_SLOTS);
-    let bytes = newest.bytes() as f64 / unsorted_bytes as f64;
-    let newest = if newest.is_ingested() {
+    let slots = fullest.slots as f64 / f64::from(MAX_SLOTS);
+    let bytes = fullest.bytes as f64 / unsorted_bytes as f64;
+    let newest = if fullest.is_ingested {
         1.0
     } else {
         slots.max(bytes).min(1.0)
     };
-    (older.len() as f64 + newest) / MAX_GENERATIONS as f64
+    (older as f64 + newest) / MAX_GENERATIONS as f64
 }
 
 /// The cost of a KiB at `fill`, slowing having begun at `begin`, of something that costs `at_limit`
@@ -228,8 +228,8 @@ fn cost(fill: f64, begin: f64, at_limit: f64) -> f64 {
 
 /// How full the memory of hash indexes is: at 1 flushes wait for merges. Those that older views
 /// keep do not count, as no merge takes them away.
-fn index_fill(view: &View, limits: GenerationLimits) -> f64 {
-    view.version.index_bytes() as f64 / limits.most_index_bytes() as f64
+fn index_fill(index_bytes: u64, limits: GenerationLimits) -> f64 {
+    index_bytes as f64 / limits.most_index_bytes() as f64
 }
 
 impl Backpressure {
@@ -246,19 +246,13 @@ impl Backpressure {
     pub(crate) fn update_pressure(&self, view: &View) {
         let sealed = self.core.memory.sealed_fill(view);
         let limits = self.space.generation_limits(&view.version);
-        let partitions = view.version.partitions();
-        let bytes = partitions.iter().map(|p| p.flushed_bytes());
-        let (largest, sum) =
-            bytes.fold((0, 0), |(most, sum), bytes| (bytes.max(most), sum + bytes));
+        let sums = view.version.partition_sums();
         let most = (limits.unsorted_bytes.saturating_mul(MAX_GENERATIONS as u64)) as f64;
         let most_shared = limits.most_unsorted_bytes() as f64;
-        let generations = partitions
-            .iter()
-            .map(|p| generations_fill(p, limits.unsorted_bytes));
-        let unsorted = (largest as f64 / most)
-            .max(sum as f64 / most_shared)
-            .max(generations.fold(0.0, f64::max))
-            .max(index_fill(view, limits));
+        let unsorted = (sums.most_flushed_bytes as f64 / most)
+            .max(sums.flushed_bytes as f64 / most_shared)
+            .max(generations_fill(sums.fullest, limits.unsorted_bytes))
+            .max(index_fill(sums.index_bytes, limits));
         let space = self.space.space_of(&view.version, self.space.horizon());
         self.space.update_tombstone_debt(&space);
         self.space.full.note_data(space.file_bytes());
@@ -509,20 +503,21 @@ mod tests {
         let (db, _) = machine.open(small().partition_bytes(1 << 40));
         let engine = &db.0.engine;
         let partition = || engine.read.view.load().version.partitions()[0].clone();
-        assert_eq!(generations_fill(&partition(), 1 << 30), 0.0);
+        let fullest = || engine.read.view.load().version.partition_sums().fullest;
+        assert_eq!(generations_fill(fullest(), 1 << 30), 0.0);
         engine.background.scheduler.leases.hold([partition().id]);
         for full in 0..MAX_GENERATIONS {
             engine.catalog.lock().freeze_all();
             db.put("key", "value").unwrap();
             db.flush().unwrap();
-            let fill = generations_fill(&partition(), 1 << 30) * MAX_GENERATIONS as f64;
+            let fill = generations_fill(fullest(), 1 << 30) * MAX_GENERATIONS as f64;
             assert!(fill > full as f64 && fill < full as f64 + 0.1, "{fill}");
         }
         assert!(
             engine.backpressure.state.ns_per_kib() > 0,
             "hardly any bytes, yet slower"
         );
-        assert_eq!(generations_fill(&partition(), 1), 1.0, "full of bytes");
+        assert_eq!(generations_fill(fullest(), 1), 1.0, "full of bytes");
         engine.background.scheduler.leases.release_all();
     }
 

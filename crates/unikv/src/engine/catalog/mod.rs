@@ -114,6 +114,8 @@ impl Catalog {
             edit.dropped_record_files.extend(numbers);
             dropped.record_files.extend(dead);
         }
+        #[cfg(any(test, debug_assertions))]
+        next.check_sums().map_err(|what| self.inconsistent(what))?;
         if seeded!(DataRemovedBeforeEdit) {
             let (files, tables) = (&dropped.record_files, &dropped.key_tables);
             self.core

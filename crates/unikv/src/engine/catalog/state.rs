@@ -51,9 +51,15 @@ impl CatalogState {
         limits: GenerationLimits,
         is_failing: impl Fn(PartitionId) -> bool,
     ) -> Option<FlushBlock> {
+        let sums = self.version.partition_sums();
+        let may_be_many = sums.flushed_bytes > limits.most_unsorted_bytes();
+        let is_much_memory = sums.index_bytes > limits.most_index_bytes();
+        if sums.fullest.generations < MAX_GENERATIONS && !may_be_many && !is_much_memory {
+            return None;
+        }
         let mut bytes = 0u64;
         let (mut any_frozen, mut any_merge_helps) = (false, false);
-        for partition in self.version.partitions() {
+        for partition in self.version.partitions().iter() {
             if self.blocks_flushes(partition, limits) {
                 return Some(FlushBlock::Partition(partition.id));
             }
@@ -65,7 +71,7 @@ impl CatalogState {
             }
         }
         let too_many_bytes = any_merge_helps && bytes > limits.most_unsorted_bytes();
-        let too_much_memory = any_frozen && self.version.index_bytes() > limits.most_index_bytes();
+        let too_much_memory = any_frozen && is_much_memory;
         (too_many_bytes || too_much_memory).then_some(FlushBlock::SharedLimit)
     }
 

@@ -143,7 +143,7 @@ impl<'a> Pinned<'a> {
         if core.clock.is_needed() {
             snapshot.clock_ms = Some(time_ms);
         }
-        let mut record_files = version.record_files().to_vec();
+        let mut record_files: Vec<_> = version.record_files().iter().cloned().collect();
         if !seeded!(CheckpointForgetsBlobs) {
             let listed = |file: &Arc<RecordFile>| version.record_file(file.meta().number).is_some();
             let large = view.memtables().flat_map(|memtable| memtable.large.all());

@@ -4,7 +4,6 @@ use super::plan::{MAX_SEALED, MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_P
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::engine::memory::plan::MemoryPlan;
-use crate::hash_index::HashIndex;
 use crate::jobs::Jobs;
 use crate::jobs::flush::flushed_together;
 use crate::key_table::ReadCache;
@@ -12,7 +11,6 @@ use crate::memtable::{ArenaPool, Memtable, Reserved};
 use crate::partition::View;
 use crate::version::Version;
 use crate::vfs::{Event, Process};
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -121,9 +119,9 @@ pub(crate) struct Arbiter {
 pub(super) struct Tracked {
     /// The version that was looked at last.
     pub(super) version: Weak<Version>,
-    /// All indexes that are or were in a version, by address. The address is not used again while
-    /// the reference is kept.
-    pub(super) indexes: HashMap<usize, Weak<HashIndex>>,
+    /// Memory of all indexes that are or were in a version, while they live.
+    pub(super) indexes: Arc<AtomicU64>,
+    /// The same when a version was looked at last.
     pub(super) index_bytes: u64,
     pub(super) largest_index_bytes: u64,
     pub(super) metadata_bytes: u64,
@@ -363,36 +361,24 @@ impl Arbiter {
 
 impl Tracked {
     fn look_at(&mut self, version: &Arc<Version>, block_bytes: u64) {
-        if let Some(replaced) = self.version.upgrade() {
+        let replaced = self.version.upgrade().unwrap_or_default();
+        // Those of the other partitions are counted.
+        let changed = version.partitions().not_shared_with(replaced.partitions());
+        let generations = changed.flat_map(|partition| &partition.generations);
+        generations.for_each(|generation| generation.index.count_in(&self.indexes));
+        self.index_bytes = self.indexes.load(Ordering::Relaxed);
+        if !replaced.partitions().is_empty() {
             let bytes = replaced.memory_bytes_beside(version) as u64;
             self.replaced.push((Arc::downgrade(&replaced), bytes));
         }
         self.replaced.retain(|(held, _)| held.strong_count() > 0);
         self.version = Arc::downgrade(version);
-        let mut most_tables = 0;
-        for partition in version.partitions() {
-            let mut tables = 0;
-            for generation in &partition.generations {
-                let index = &generation.index;
-                let known = self.indexes.entry(Arc::as_ptr(index).addr());
-                known.or_insert_with(|| Arc::downgrade(index));
-                tables += generation.tables().count() as u64;
-            }
-            most_tables = most_tables.max(tables);
-        }
-        let (mut sum, mut largest) = (0, 0);
-        self.indexes.retain(|_, index| {
-            let index = index.upgrade();
-            let bytes = index.as_ref().map_or(0, |i| i.memory_bytes() as u64);
-            sum += bytes;
-            largest = bytes.max(largest);
-            index.is_some()
-        });
-        (self.index_bytes, self.largest_index_bytes) = (sum, largest);
+        let sums = version.partition_sums();
+        self.largest_index_bytes = sums.largest_index_bytes;
         // A change of the version, and now and then a whole manifest, is made beside it.
         let replaced: u64 = self.replaced.iter().map(|(_, bytes)| bytes).sum();
         self.metadata_bytes = 2 * version.memory_bytes() as u64 + replaced;
-        self.cursor_bytes = (most_tables + 1) * (block_bytes + CURSOR_BYTES);
+        self.cursor_bytes = (sums.most_tables + 1) * (block_bytes + CURSOR_BYTES);
     }
 }
 

@@ -67,7 +67,7 @@ fn check_features(version: &Version) -> Result<()> {
             NEWER,
         ))
     };
-    for file in version.record_files() {
+    for file in version.record_files().iter() {
         if file.meta().has_range_deletes && file.meta().ranges.is_none() {
             return refuse(file.path(), "range deletes");
         }

@@ -10,7 +10,7 @@ impl ReadState {
     /// How the keyspaces that there are compress their values.
     pub(crate) fn compressions(&self) -> Compressions {
         let version = Arc::clone(&self.view.load().version);
-        let metas = version.keyspaces.all().iter();
+        let metas = version.keyspaces.all();
         let others = metas.filter(|meta| !meta.options.is_empty());
         let others = others.filter_map(|meta| {
             let options = KeyspaceOptions::of(meta, Path::new("")).ok()?;

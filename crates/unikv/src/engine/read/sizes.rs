@@ -100,7 +100,7 @@ fn partitions_in<'a>(
     range: KeyRange<'a>,
 ) -> impl Iterator<Item = &'a Partition> {
     let from = version.partition_index(range.start);
-    let partitions = version.partitions().iter().skip(from);
+    let partitions = version.partitions().iter_from(from);
     let partitions = partitions.take_while(move |p| range.is_before_end(&p.start));
     partitions.map(|p| &**p)
 }

@@ -179,7 +179,7 @@ impl DiskSpace {
 
 /// Bytes of the SortedStore's key tables that lie in a range as a whole, and of their values.
 fn sorted_bytes_in((start, end): (&[u8], &[u8]), version: &Version) -> u64 {
-    let partitions = version.partitions_between(start, end).iter();
+    let partitions = version.partitions_between(start, end);
     partitions.map(|p| p.sorted_bytes_within(start, end)).sum()
 }
 

@@ -22,7 +22,6 @@ use crate::engine::stats::meter::LatencyStats;
 use crate::engine::stats::pins::PinStats;
 use crate::engine::stats::stalls::StallStats;
 use crate::engine::stats::table::each_counter;
-use crate::key_table::KeyTable;
 use crate::version::keyspaces::DEFAULT_NAME;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
@@ -298,16 +297,14 @@ impl Stats {
         if self.index_bytes > 0 {
             self.index_utilisation = used_bytes / self.index_bytes as f64;
         }
+        let (files, partitions) = (version.file_sums(), version.partition_sums());
         self.record_files = version.record_files().len();
-        self.record_file_bytes = version.record_files().iter().map(|f| f.meta().len).sum();
-        self.record_live_bytes = version.live().values().map(|live| live.bytes).sum();
-        self.scan_run_bytes = version.scan_runs().map(|run| run.bytes()).sum();
-        self.key_tables = version.key_tables().count();
-        self.key_table_bytes = KeyTable::bytes_of(version.key_tables());
-        let of_files = version.record_files().iter().map(|f| f.meta().compression);
-        let of_tables = version.key_tables().map(|table| table.meta().compression);
-        let all = of_files.chain(of_tables);
-        self.compression_saved_bytes = all.map(|compression| compression.saved_bytes).sum();
+        self.record_file_bytes = files.bytes;
+        self.record_live_bytes = files.all_live_bytes;
+        self.scan_run_bytes = partitions.run_bytes;
+        self.key_tables = partitions.key_tables as usize;
+        self.key_table_bytes = partitions.key_table_bytes;
+        self.compression_saved_bytes = files.saved_bytes + partitions.saved_bytes;
     }
 }
 

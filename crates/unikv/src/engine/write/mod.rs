@@ -87,7 +87,7 @@ impl WritePath {
     ) -> Arc<WritePath> {
         let keyspaces = &read.view.load().version.keyspaces;
         let has_default_ttl = core.options.default_ttl.is_some()
-            || keyspaces.all().iter().any(|k| k.default_ttl_ms.is_some());
+            || keyspaces.all().any(|k| k.default_ttl_ms.is_some());
         if has_default_ttl {
             core.clock.need();
         }

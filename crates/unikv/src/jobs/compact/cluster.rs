@@ -10,10 +10,8 @@
 //!
 //! No locks; nothing is read or written here.
 
-use super::gc::named_by_tables;
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
-use crate::jobs::space::garbage::record_bytes;
 use crate::key_table::{KeyTableMeta, RecordFileRefs, STREAMED_BYTES};
 use crate::partition::scan_sources::MOST_FILES;
 use crate::record::RecordFile;
@@ -39,7 +37,7 @@ pub(crate) fn choose(version: &Version, most_bytes: u64, most_runs: usize) -> Ve
         written = files.written_again(&chosen);
     }
     // Of all that stands in them: what is dead may be what slices have left behind.
-    let records: u64 = chosen.iter().map(|file| record_bytes(file)).sum();
+    let records: u64 = chosen.iter().map(|file| file.meta().record_bytes()).sum();
     if written > 0 && records >= written {
         chosen.into_iter().cloned().collect()
     } else {
@@ -49,14 +47,7 @@ pub(crate) fn choose(version: &Version, most_bytes: u64, most_runs: usize) -> Ve
 
 /// Bytes of records that lie as flushes wrote them: what may still be copied for the first time.
 pub(crate) fn flushed_bytes(version: &Version) -> u64 {
-    let tables = version.tables();
-    let flushed = version.record_files().iter();
-    let flushed = flushed.filter(|file| file.meta().is_flushed());
-    let bytes = flushed.map(|file| match file.meta().number {
-        number if tables.contains(&number) => record_bytes(file),
-        number => version.live().get(&number).map_or(0, |live| live.bytes),
-    });
-    bytes.sum()
+    version.file_sums().flushed_bytes
 }
 
 /// Bytes that a slice moves of a key table: what it has in victims, if they are several.
@@ -73,20 +64,15 @@ struct Files<'a> {
     version: &'a Version,
     /// Runs that a key table may have.
     most_runs: usize,
-    /// Those of an UnsortedStore, and those in which it has values: they would not be freed.
-    unmerged: HashSet<FileNumber>,
     /// What is to move out of each, of all key tables.
     spread: HashMap<FileNumber, u64>,
 }
 
 impl<'a> Files<'a> {
     fn new(version: &'a Version, most_runs: usize) -> Files<'a> {
-        let mut unmerged = version.tables();
-        unmerged.extend(named_by_tables(version));
         let mut files = Files {
             version,
             most_runs,
-            unmerged,
             spread: HashMap::new(),
         };
         let mut spread: HashMap<FileNumber, u64> = HashMap::new();
@@ -149,7 +135,7 @@ impl<'a> Files<'a> {
     }
 
     fn live(&self, file: FileNumber) -> u64 {
-        self.version.live().get(&file).map_or(0, |live| live.bytes)
+        self.version.live(file).bytes
     }
 
     /// Bytes of the key tables out of which something moves when these files are chosen.
@@ -168,10 +154,12 @@ impl<'a> Files<'a> {
         let is_large = |refs: &RecordFileRefs| refs.bytes / refs.count.max(1) >= large;
         let (mut flushed, mut runs) = (Vec::new(), Vec::new());
         for refs in &table.refs {
-            let file = self.version.record_file(refs.file).map(|file| file.meta());
-            match file {
-                Some(_) if self.unmerged.contains(&refs.file) || is_large(refs) => {}
-                Some(meta) if meta.is_flushed() => flushed.push(refs),
+            match self.version.record_files().get(refs.file) {
+                // Those of an UnsortedStore, and those in which it has values: they would not be
+                // freed.
+                Some(listed) if listed.is_table() || listed.is_named_by_tables() => {}
+                Some(_) if is_large(refs) => {}
+                Some(listed) if listed.file.meta().is_flushed() => flushed.push(refs),
                 Some(_) => runs.push(refs),
                 None => {}
             }

@@ -13,10 +13,11 @@
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::jobs::compact::left_alone::LeftAlone;
-use crate::jobs::space::garbage::{Pressure, record_bytes, section_worth_a_pass};
+use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::{Space, SpaceLimit, obsolete_bytes};
 use crate::partition::Horizon;
 use crate::record::RecordFile;
+use crate::version::state::section_worth_a_pass;
 use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,13 +27,6 @@ pub(crate) const MAX_VICTIMS: usize = 128;
 /// The live records of all victims may take this part of what is free on the disk: beside them the
 /// passes write key tables, and writers go on.
 pub(crate) const FREE_PART: u64 = 4;
-
-/// The record files that are no tables of an UnsortedStore.
-pub(crate) fn value_logs(version: &Version) -> impl Iterator<Item = &Arc<RecordFile>> {
-    let tables = version.tables();
-    let files = version.record_files().iter();
-    files.filter(move |file| !tables.contains(&file.meta().number))
-}
 
 /// What passes can do.
 pub(crate) struct Means<'a> {
@@ -95,13 +89,12 @@ pub(crate) fn victims(
 
 /// The value logs that a pass can reclaim: dead bytes, live bytes, file.
 pub(crate) fn candidates(version: &Version) -> impl Iterator<Item = (u64, u64, &Arc<RecordFile>)> {
-    let live = version.live();
-    let unmerged = named_by_tables(version);
-    let files = value_logs(version).filter(move |file| !unmerged.contains(&file.meta().number));
-    files.map(move |file| {
-        let live = live.get(&file.meta().number).map_or(0, |live| live.bytes);
-        let dead = record_bytes(file).saturating_sub(live);
-        (dead + section_worth_a_pass(file), live, file)
+    let listed = version.record_files().listed();
+    let logs = listed.filter(|listed| !listed.is_table() && !listed.is_named_by_tables());
+    logs.map(|listed| {
+        let (live, file) = (listed.used.live.bytes, &listed.file);
+        let dead = file.meta().record_bytes().saturating_sub(live);
+        (dead + section_worth_a_pass(file.meta()), live, file)
     })
 }
 
@@ -115,16 +108,6 @@ pub(crate) fn stuck_bytes(version: &Version, horizon: Horizon, left_alone: &Left
     let tables = tables.filter(|table| left_alone.contains(table.number));
     let obsolete = tables.map(|table| obsolete_bytes(table, horizon));
     logs.map(|(dead, ..)| dead).chain(obsolete).sum()
-}
-
-/// The record files in which tables of UnsortedStores have large values.
-pub(crate) fn named_by_tables(version: &Version) -> HashSet<FileNumber> {
-    let tables = version.tables();
-    let files = version.record_files().iter();
-    let refs = files
-        .filter(|file| tables.contains(&file.meta().number))
-        .flat_map(|file| &file.meta().refs);
-    refs.map(|refs| refs.file).collect()
 }
 
 /// Bytes of obsolete versions that a pass in the partition drops.

@@ -4,7 +4,6 @@
 pub(crate) mod cluster;
 mod copy_dictionary;
 pub(crate) mod gc;
-pub(crate) mod half_merged;
 pub(crate) mod key_tables;
 pub(crate) mod left_alone;
 pub(crate) mod merge;

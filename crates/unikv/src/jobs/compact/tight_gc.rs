@@ -9,7 +9,6 @@
 
 use super::gc::{self, FREE_PART, MAX_VICTIMS};
 use crate::jobs::compact::left_alone::LeftAlone;
-use crate::jobs::space::garbage::record_bytes;
 use crate::record::RecordFile;
 use crate::version::Version;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub(crate) fn victims(
     let candidates = gc::candidates(version);
     let candidates = candidates.filter(|(.., file)| !left_alone.contains(file.meta().number));
     let candidates = candidates.filter_map(|(_, live, file)| {
-        let bytes = record_bytes(file);
+        let bytes = file.meta().record_bytes();
         let dead = bytes.saturating_sub(live);
         (live > 0 && dead >= bytes / LEAST_GARBAGE && dead > 0).then_some((live, file))
     });

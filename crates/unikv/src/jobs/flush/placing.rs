@@ -216,7 +216,7 @@ pub(crate) fn owners<'a>(
     let between = first
         .zip(last)
         .map(|(a, b)| version.partitions_between(a, b));
-    let partitions = between.unwrap_or_default().iter();
+    let partitions = between.into_iter().flatten();
     partitions.filter(|p| tables.iter().any(|t| t.has_part_in(p.range())))
 }
 

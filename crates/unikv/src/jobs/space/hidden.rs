@@ -1,5 +1,5 @@
-//! What records of an UnsortedStore hide: older versions in the SortedStore that only their merge
-//! shows to be garbage.
+//! What records of an UnsortedStore hide ([`Partition::hidden_by`]): older versions in the
+//! SortedStore that only their merge shows to be garbage.
 //!
 //! A record that is about as large as what it supersedes does no harm beyond its own bytes, which
 //! `unsorted_bytes` bounds; so only what it may hide *beyond* its own size counts. That is
@@ -10,33 +10,9 @@
 use crate::base::range_tombstones::RangeTombstones;
 use crate::jobs::flush::FlushedTable;
 use crate::key_table::{KeyTable, KeyTableMeta};
-use crate::version::{Generation, KeyRange, Partition};
+use crate::version::{KeyRange, Partition};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// What `generations` may hide in the SortedStore of their partition.
-pub(crate) fn hidden_by<'a>(
-    partition: &Partition,
-    generations: impl IntoIterator<Item = &'a Generation>,
-) -> u64 {
-    let (mut records, mut bytes, mut known) = (0, 0, 0);
-    for generation in generations {
-        records += generation.records();
-        bytes += generation.bytes();
-        known += generation.hidden_bytes();
-    }
-    let tables = partition.key_tables.iter().map(|t| t.meta());
-    let (mut sorted, mut alike, mut entries) = (0, 0, 0);
-    for table in tables {
-        let (reach, outliers) = (table.referenced_bytes(), table.outliers());
-        sorted += reach;
-        alike += reach.saturating_sub(outliers.bytes);
-        entries += table.count.saturating_sub(outliers.count);
-    }
-    let mean = u64::checked_div(alike, entries).unwrap_or(0);
-    let estimated = records.saturating_mul(mean).saturating_sub(bytes);
-    estimated.saturating_add(known).min(sorted)
-}
 
 /// Of more covered pieces of a key table, this many stand for all.
 const SAMPLED_PIECES: usize = 32;

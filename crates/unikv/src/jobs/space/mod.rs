@@ -7,19 +7,15 @@
 pub(crate) mod garbage;
 pub(crate) mod hidden;
 mod limits;
-pub(crate) mod promise;
 pub(crate) mod tombstones;
 
 pub(crate) use limits::SpaceLimit;
 
 use crate::base::seeded::{seeded, slip};
-use crate::jobs::compact::half_merged::HalfMerged;
-use crate::jobs::space::garbage::{record_bytes, section_worth_a_pass};
-use crate::jobs::space::hidden::hidden_by;
-use crate::jobs::space::promise::Promise;
 use crate::key_table::{KeyTableMeta, OutlierSum};
 use crate::partition::Horizon;
 use crate::version::Version;
+use crate::version::state::{OBSOLETE_PART, Promise};
 
 /// What the files hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,50 +65,46 @@ pub(crate) struct Space {
 impl Space {
     /// The space of a version, `max_space_amp` being what is promised.
     pub(crate) fn of(version: &Version, horizon: Horizon, max_space_amp: f64) -> Space {
-        let live = version.live();
-        let half_merged = HalfMerged::of(version);
+        let (files, partitions) = (version.file_sums(), version.partition_sums());
         let mut space = Space {
-            expires: version.expires(),
-            half_merged_bytes: half_merged.dead_bytes(),
+            log_bytes: files.log_bytes,
+            section_bytes: files.section_bytes,
+            dead_section_bytes: files.dead_section_bytes,
+            live_bytes: files.live_bytes,
+            half_merged_bytes: files.half_merged_bytes,
+            unmerged_large_bytes: files.unmerged_large_bytes,
+            key_table_bytes: partitions.key_table_bytes,
+            entries: partitions.entries,
+            outliers: partitions.outliers,
+            frame_bytes: partitions.promise.frame_bytes(max_space_amp),
+            // All of its versions count, for a user or as garbage.
+            user_bytes: partitions.promise.user_bytes + partitions.older_bytes,
+            unsorted_bytes: partitions.unsorted_bytes + partitions.run_bytes,
+            open_bytes: partitions.open_bytes,
+            hidden_bytes: partitions.hidden_bytes,
+            partitions: partitions.partitions,
+            expires: files.expires || partitions.expires,
             ..Space::default()
         };
-        for file in version.record_files().iter().map(|file| file.as_ref()) {
-            let meta = file.meta();
-            if let Some(merged) = half_merged.of_table(meta.number) {
-                space.log_bytes += merged.record_bytes;
-                space.section_bytes += merged.section_bytes;
-                space.live_bytes += merged.live_bytes;
-                // Large values of unmerged records are in value logs already.
-                space.unmerged_large_bytes += meta.refs.iter().map(|r| r.bytes).sum::<u64>();
-            } else {
-                space.log_bytes += record_bytes(file);
-                space.section_bytes += meta.len.saturating_sub(record_bytes(file));
-                space.dead_section_bytes += section_worth_a_pass(file);
-                space.live_bytes += live.get(&meta.number).map_or(0, |live| live.bytes);
-            }
-        }
-        for table in version.key_tables().map(|table| table.meta()) {
-            space.key_table_bytes += table.len;
-            space.entries += table.count;
-            space.outliers = space.outliers.and(table.outliers());
-            let promise = Promise::of(table, max_space_amp);
-            space.frame_bytes += promise.frame_bytes;
-            // All of its versions count, for a user or as garbage.
-            let user_bytes = promise.user_bytes + table.older_bytes;
-            let obsolete = obsolete_bytes(table, horizon).min(user_bytes);
-            space.user_bytes += user_bytes - obsolete;
-            space.older_bytes += obsolete;
-            space.obsolete_bytes_in_all += obsolete_bytes(table, horizon.without_snapshots());
-        }
-        for partition in version.partitions() {
-            space.partitions += 1;
-            space.unsorted_bytes += partition.unsorted_bytes();
-            space.open_bytes += partition.generations.first().map_or(0, |g| g.bytes());
-            space.hidden_bytes += hidden_by(partition, &partition.generations);
+        if partitions.may_be_obsolete {
+            space.add_obsolete(version, horizon);
         }
         space.user_bytes += space.unmerged_large_bytes;
-        space.unsorted_bytes += version.scan_runs().map(|run| run.bytes()).sum::<u64>();
         space
+    }
+
+    /// Separates obsolete versions from those that users may expect. That depends on the time, so
+    /// only the tables are known that may have any.
+    fn add_obsolete(&mut self, version: &Version, horizon: Horizon) {
+        let partitions = version.partitions().where_sums(|sum| sum.may_be_obsolete);
+        for table in partitions.flat_map(|p| &p.key_tables) {
+            let table = table.meta();
+            let all = Promise::of(table).user_bytes + table.older_bytes;
+            let obsolete = obsolete_bytes(table, horizon).min(all);
+            self.user_bytes = self.user_bytes.saturating_sub(obsolete);
+            self.older_bytes += obsolete;
+            self.obsolete_bytes_in_all += obsolete_bytes(table, horizon.without_snapshots());
+        }
     }
 
     /// What it would be if there were no snapshots.
@@ -157,7 +149,7 @@ pub(crate) fn obsolete_bytes(table: &KeyTableMeta, horizon: Horizon) -> u64 {
         table.expiring.expired_bytes(horizon.time_ms)
     );
     let bytes = older.saturating_add(expired);
-    if bytes > table.len / 4 && !seeded!(ObsoleteForever) {
+    if bytes > table.len / OBSOLETE_PART && !seeded!(ObsoleteForever) {
         bytes
     } else {
         0

@@ -40,7 +40,8 @@ impl PointerIndex {
     /// Makes the index of `table`. Keys are hashed with `seed`.
     pub(super) fn build(table: &Arc<KeyTable>, seed: u64, cache: &Arc<ReadCache>) -> Result<Made> {
         let files: Box<[_]> = table.meta().refs.iter().map(|refs| refs.file).collect();
-        let most = KeyTable::index_bytes_of([table]);
+        let (of_index, meanwhile) = KeyTable::index_bytes_of([table]);
+        let most = of_index.saturating_add(meanwhile);
         let Some(mut taken) = Taken::new(cache, ReadCache::index_bytes, most) else {
             return Ok(Made::NotNow);
         };

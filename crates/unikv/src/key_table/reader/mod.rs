@@ -45,29 +45,16 @@ pub(crate) struct KeyTable {
 }
 
 impl KeyTable {
-    /// Bytes of these tables together.
-    pub(crate) fn bytes_of<'a>(tables: impl IntoIterator<Item = &'a Arc<KeyTable>>) -> u64 {
-        tables.into_iter().map(|table| table.meta().len).sum()
-    }
-
-    /// Bytes of these tables together when their blocks are in memory.
-    pub(crate) fn expanded_bytes_of<'a>(
+    /// The memory of the indexes of these tables, and what making one of them takes meanwhile.
+    pub(crate) fn index_bytes_of<'a>(
         tables: impl IntoIterator<Item = &'a Arc<KeyTable>>,
-    ) -> u64 {
-        let metas = tables.into_iter().map(|table| table.meta());
-        metas
-            .map(|meta| meta.len + meta.compression.saved_bytes)
-            .sum()
-    }
-
-    /// The memory in which the indexes of these tables can be made one after the other.
-    pub(crate) fn index_bytes_of<'a>(tables: impl IntoIterator<Item = &'a Arc<KeyTable>>) -> u64 {
+    ) -> (u64, u64) {
         let (mut all, mut meanwhile) = (0_u64, 0);
         for table in tables {
             all = all.saturating_add(PointerIndex::bytes_of(&table.meta));
             meanwhile = PointerIndex::bytes_meanwhile(&table.meta).max(meanwhile);
         }
-        all.saturating_add(meanwhile)
+        (all, meanwhile)
     }
 
     /// The file itself.

@@ -141,12 +141,16 @@ impl Check {
         self.part(&manifest.path, figures.map(drop))?;
         let wal = self.wal(store, &cache, &manifest, survey, &version);
         self.part(store.dir(), wal)?;
-        self.tables = version.tables();
-        for file in version.record_files() {
+        let summed_up = version.check_sums().map_err(Error::internal);
+        self.part(&manifest.path, summed_up)?;
+        let generations = version.partitions().iter().flat_map(|p| &p.generations);
+        let tables = generations.flat_map(|generation| generation.tables());
+        self.tables = tables.map(|(_, table)| table.meta().number).collect();
+        for file in version.record_files().iter() {
             let checked = self.record_file(&version, file);
             self.part(file.path(), checked)?;
         }
-        for partition in version.partitions() {
+        for partition in version.partitions().iter() {
             let checked = one_keyspace(&version, partition, &manifest.path);
             self.part(&manifest.path, checked)?;
             for (_, table) in partition.generations.iter().flat_map(|g| g.shares()) {

@@ -181,7 +181,6 @@ fn find_records(
     report: &mut RepairReport,
 ) -> Result<(BTreeMap<FileNumber, Record>, Vec<FileNumber>)> {
     let version = known.version.as_ref();
-    let listed = version.map(Version::record_files).unwrap_or_default();
     let (mut records, mut unreadable) = (BTreeMap::new(), Vec::new());
     for name in &survey.names {
         let FileName::Record(number) = name else {
@@ -209,6 +208,9 @@ fn find_records(
         };
         records.insert(*number, record);
     }
+    let listed = version
+        .into_iter()
+        .flat_map(|version| version.record_files().iter());
     for file in listed {
         let meta = file.meta();
         if records.contains_key(&meta.number) {

@@ -72,7 +72,7 @@ impl KnownKeyspaces {
 
     /// The names of the keyspaces that are known.
     pub(super) fn listed_names(&self) -> Vec<String> {
-        let listed = self.listed.all().iter();
+        let listed = self.listed.all();
         listed.map(|meta| meta.name.clone()).collect()
     }
 
@@ -100,7 +100,7 @@ impl KnownKeyspaces {
     /// its keys. `unlisted`: the numbers that records have and no edit.
     pub(super) fn parts_of(&self, hole: &Hole, unlisted: &[KeyspaceId]) -> Vec<LostRange> {
         let within = hole.keyspaces();
-        let listed = self.listed.all().iter().map(|meta| meta.data);
+        let listed = self.listed.all().map(|meta| meta.data);
         let ends = [
             Some(KeyspaceId::of(&hole.from)),
             hole.to.as_deref().map(KeyspaceId::of),

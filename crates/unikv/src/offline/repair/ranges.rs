@@ -10,7 +10,7 @@ pub(crate) type Range = (Vec<u8>, Option<Vec<u8>>);
 /// The tables of a version and where each is unmerged.
 pub(crate) fn unmerged(version: &Version) -> HashMap<FileNumber, Vec<Range>> {
     let mut unmerged: HashMap<FileNumber, Vec<Range>> = HashMap::new();
-    for partition in version.partitions() {
+    for partition in version.partitions().iter() {
         let tables = partition.generations.iter().flat_map(Generation::tables);
         for (_, table) in tables {
             let range = (partition.start.clone(), partition.end.clone());

@@ -2,8 +2,10 @@
 
 use super::{Dropped, Released};
 use crate::base::account::Account;
+use crate::base::seeded::seeded;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::generation::Generation;
+use crate::version::state::chunked::Once;
 use crate::version::state::{Partition, Version};
 use std::sync::Arc;
 
@@ -16,11 +18,15 @@ impl Version {
     ) -> Result<(), String> {
         let mut predecessors = Vec::new();
         for id in &edit.dropped_partitions {
-            let at = self.partitions.iter().position(|p| p.id == *id);
-            let at = at.ok_or_else(|| format!("partition {} is unknown", id.0))?;
-            let partition = self.partitions.remove(at);
-            let tables = partition.key_tables.iter().cloned();
-            released.extend(tables.map(|t| (t.meta().number, t)));
+            let partition = self.remove_partition(*id)?;
+            for table in &partition.key_tables {
+                self.files.key_table_removed(table);
+                released.insert(table.meta().number, Arc::clone(table));
+            }
+            if !seeded!(SplitKeepsPlaces) {
+                let tables = partition.generations.iter().flat_map(Generation::shares);
+                tables.for_each(|(_, table)| self.files.place_removed(table));
+            }
             // Runs are of one partition's range: its successors merge their own.
             let runs = partition.generations.iter().filter_map(|g| g.run.as_ref());
             dropped.add_runs(runs);
@@ -28,13 +34,12 @@ impl Version {
         }
         for meta in &edit.partitions {
             let PartitionMeta { id, start, end } = meta.clone();
-            if let Some(old) = self.partitions.iter_mut().find(|p| p.id == id) {
-                Arc::make_mut(old).end_earlier(meta)?;
+            if self.partition(id).is_some() {
+                self.partition_mut(id)?.end_earlier(meta)?;
                 continue;
             }
-            let at = self.partitions.partition_point(|p| p.start < start);
             let scan_cost = inherited_cost(&predecessors, meta);
-            let partition = Partition {
+            self.add_partition(Partition {
                 id,
                 scan_cost: Arc::new(Account::of(scan_cost)),
                 start,
@@ -44,26 +49,32 @@ impl Version {
                 sorted_bytes: 0,
                 key_table_bytes: 0,
                 ranges: None,
-            };
-            self.partitions.insert(at, Arc::new(partition));
+                sums: Once::default(),
+            })?;
         }
-        if edit.partitions.is_empty() && edit.dropped_partitions.is_empty() {
-            return Ok(());
-        }
-        self.check_ranges()
-    }
-
-    /// Partitions cover the key space without a gap and without an overlap.
-    fn check_ranges(&self) -> Result<(), String> {
-        let starts = self.partitions.iter().map(|p| Some(p.start.as_slice()));
-        let ends = self.partitions.iter().map(|p| p.end.as_deref());
-        let begin = std::iter::once(Some(&[][..]));
-        let borders_meet = begin.chain(ends).eq(starts.chain(std::iter::once(None)));
-        if borders_meet {
+        let added = edit.partitions.iter().map(|meta| &meta.start);
+        let removed = predecessors.iter().map(|partition| &partition.start);
+        let mut changed = added.chain(removed);
+        if changed.all(|start| self.is_bordered(start)) {
             Ok(())
         } else {
             Err("the partitions do not cover the key space, each key once".to_owned())
         }
+    }
+
+    /// Whether the partition with this key and its neighbours cover their keys without a gap and
+    /// without an overlap. Where that held everywhere before an edit, it is enough to look where
+    /// the edit has added or removed a partition.
+    fn is_bordered(&self, key: &[u8]) -> bool {
+        let at = self.partition_index(key);
+        let Some(partition) = self.partitions.get(at) else {
+            return false;
+        };
+        let before = at.checked_sub(1).and_then(|at| self.partitions.get(at));
+        let begins = before.map_or(Some(&[][..]), |before| before.end.as_deref());
+        let after = self.partitions.get(at + 1);
+        let ends = after.map(|after| after.start.as_slice());
+        begins == Some(partition.start.as_slice()) && partition.end.as_deref() == ends
     }
 }
 

@@ -524,3 +524,143 @@ fn a_record_file_that_is_a_table_may_not_go() {
     let (next, _) = machine.apply(&version, &with_its_generation).unwrap();
     assert_eq!(next.check_tables(), Ok(()));
 }
+
+/// What figures are after each of the edits, of which the sums are those of a walk.
+fn sums_after(machine: &Machine, version: Version, edits: &[VersionEdit]) -> Version {
+    edits
+        .iter()
+        .enumerate()
+        .fold(version, |version, (n, edit)| {
+            // Known before the edit, so that it shows what is kept of them.
+            version.check_sums().unwrap();
+            let (next, _) = machine.apply(&version, edit).unwrap();
+            let refused = next.check_sums().err();
+            assert_eq!(refused, None, "edit {n}");
+            next
+        })
+}
+
+/// The left partition in two, each with a part of its table and of its keys.
+fn split_left() -> VersionEdit {
+    let (first, second) = (PartitionId(3), PartitionId(4));
+    let share = |records, bytes| Some(TableShare { records, bytes });
+    VersionEdit {
+        dropped_partitions: vec![LEFT],
+        partitions: vec![
+            partition(first, "", Some("c")),
+            partition(second, "c", Some("m")),
+        ],
+        tables: vec![
+            TablePlace {
+                share: share(3, 400),
+                ..place(first, FLUSHED, 0, 10)
+            },
+            TablePlace {
+                share: share(5, 600),
+                ..place(second, FLUSHED, 0, 10)
+            },
+        ],
+        key_tables: vec![
+            (first, key_table(21, "a", "b")),
+            (second, key_table(22, "c", "d")),
+        ],
+        ..VersionEdit::default()
+    }
+}
+
+#[test]
+fn sums_follow_tables_that_come_and_go() {
+    let machine = Machine::new();
+    let merged = VersionEdit {
+        dropped_generations: vec![(LEFT, FLUSHED)],
+        dropped_key_tables: vec![(LEFT, KEYS)],
+        ..with_key_table(LEFT, key_table(21, "a", "f"))
+    };
+    let without_keys = VersionEdit {
+        dropped_key_tables: vec![(LEFT, FileNumber(21))],
+        ..VersionEdit::default()
+    };
+    let mut with_large = with_table(RIGHT, GenerationId(3), 0, record_file(13, "x", "y"));
+    with_large.record_files[0].refs = key_table(0, "", "").refs;
+    let merged_too = VersionEdit {
+        dropped_generations: vec![(RIGHT, GenerationId(3))],
+        dropped_record_files: vec![FileNumber(10)],
+        ..VersionEdit::default()
+    };
+    let version = machine.version();
+    assert_eq!(version.live(VALUES).bytes, 300);
+    let version = sums_after(&machine, version, &[merged, without_keys, with_large]);
+    let dead = |version: &Version| version.dead_record_files();
+    assert_eq!(
+        dead(&version),
+        [FileNumber(10)],
+        "a large value keeps the other"
+    );
+    assert_eq!(version.file_sums().dead, 1);
+    assert_eq!(version.live(VALUES).count, 3);
+    let version = sums_after(&machine, version, &[merged_too]);
+    assert_eq!(dead(&version), [VALUES, FileNumber(13)]);
+    assert_eq!(version.live(VALUES), Default::default());
+    let sums = version.partition_sums();
+    assert_eq!((sums.partitions, sums.key_tables), (2, 0));
+    assert_eq!((sums.unsorted_bytes, sums.most_tables), (1000, 1));
+    assert_eq!(version.file_sums().half_merged_bytes, 0);
+}
+
+#[test]
+fn sums_follow_splits_and_joins() {
+    let machine = Machine::new();
+    let joined = VersionEdit {
+        dropped_partitions: vec![PartitionId(3), PartitionId(4)],
+        partitions: vec![partition(PartitionId(5), "", Some("m"))],
+        key_tables: vec![
+            (PartitionId(5), key_table(21, "a", "b")),
+            (PartitionId(5), key_table(22, "c", "d")),
+        ],
+        ..VersionEdit::default()
+    };
+    let merged = |id| VersionEdit {
+        dropped_generations: vec![(PartitionId(id), FLUSHED)],
+        ..VersionEdit::default()
+    };
+    let version = sums_after(&machine, machine.version(), &[split_left(), merged(3)]);
+    assert_eq!(
+        version.partition(PartitionId(4)).unwrap().unsorted_bytes(),
+        600
+    );
+    assert!(version.file_sums().half_merged_bytes > 0);
+    let version = sums_after(&machine, version, &[merged(4), joined]);
+    assert!(version.partition(PartitionId(4)).is_none());
+    assert_eq!(version.dead_record_files(), [FileNumber(10)]);
+    assert_eq!(version.live(VALUES).count, 6);
+}
+
+#[test]
+fn an_edit_of_one_partition_copies_as_much_of_a_large_version_as_of_a_small_one() {
+    let machine = Machine::new();
+    let copied = |partitions: u64| {
+        let key = |n: u64| match n {
+            0 => String::new(),
+            _ => format!("{n:08}"),
+        };
+        let all = (0..partitions).map(|n| {
+            let end = (n + 1 < partitions).then(|| key(n + 1));
+            partition(PartitionId(n + 1), &key(n), end.as_deref())
+        });
+        let edit = VersionEdit {
+            partitions: all.collect(),
+            record_files: vec![record_file(VALUES.0, "b", "d")],
+            ..VersionEdit::default()
+        };
+        let (version, _) = machine.apply(&Version::default(), &edit).unwrap();
+        let middle = format!("{:08}x", partitions / 2);
+        let edit = with_key_table(
+            PartitionId(partitions / 2 + 1),
+            key_table(20, &middle, &middle),
+        );
+        let next = sums_after(&machine, version.clone(), &[edit]);
+        let partitions = next.partitions().not_shared_with(version.partitions());
+        partitions.count()
+    };
+    assert_eq!(copied(5000), copied(200));
+}

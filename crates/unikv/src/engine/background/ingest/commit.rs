@@ -35,7 +35,7 @@ impl Background {
 
     /// Whether each partition that the ingest meets can take it, and flushes need not wait.
     pub(super) fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
-        let mut partitions = plan.partitions(&catalog.version).iter();
+        let mut partitions = plan.partitions(&catalog.version);
         partitions.all(|p| can_take(p)) && !self.catalog.flush_is_blocked(catalog)
     }
 
@@ -47,7 +47,7 @@ impl Background {
             return Ok(());
         }
         let catalog = self.catalog.lock();
-        let mut partitions = plan.partitions(&catalog.version).iter();
+        let mut partitions = plan.partitions(&catalog.version);
         let failed = partitions.find_map(|p| {
             let failure = || self.core.health.failure(MERGE, Some(p.id));
             (!can_take(p)).then(failure).flatten()

@@ -61,7 +61,7 @@ fn freeze_beside(catalog: &mut CatalogState, cleared: &Partition) {
         return;
     }
     let version = Arc::clone(&catalog.version);
-    for partition in version.partitions() {
+    for partition in version.partitions().iter() {
         if !tables(partition).is_disjoint(&shared) {
             catalog.freeze(partition);
         }

@@ -24,7 +24,6 @@ use crate::error::{Error, Result};
 use crate::jobs::compact::cluster;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::space::garbage::Pressure;
-use crate::key_table::KeyTable;
 use crate::options::Clustering;
 use crate::partition::scan_sources;
 use crate::record::RecordFile;
@@ -227,7 +226,7 @@ impl Background {
     ) -> Vec<Arc<RecordFile>> {
         let limit = self.space.space_limit();
         let space = self.space.space_of(version, limit.horizon);
-        let keys = KeyTable::bytes_of(version.key_tables());
+        let keys = version.partition_sums().key_table_bytes;
         let free = self.space.free_bytes().saturating_sub(keys) / FREE_PART;
         // A file that a partition cannot leave would be garbage that no collection removes either.
         let failed = version.partitions().iter();

@@ -9,7 +9,6 @@
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
-use crate::key_table::KeyTable;
 use crate::version::Version;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +55,8 @@ impl JobKind for KeyBlocks {
         version.key_tables().find(|table| table.wants_blocks())?;
         let version = Arc::clone(version);
         Some(Job::new(None, move |background| {
-            let bytes = KeyTable::expanded_bytes_of(version.key_tables());
+            let sums = version.partition_sums();
+            let bytes = sums.key_table_bytes + sums.saved_bytes;
             let has_room = background.core.cache.has_room_for_blocks(bytes);
             let mut wanted = version.key_tables().filter(|table| table.wants_blocks());
             let read = wanted.any(|table| table.read_blocks(has_room));
@@ -97,9 +97,12 @@ impl Background {
     /// Whether writers are idle, and there is room for the indexes of all tables, of which some
     /// have none.
     fn are_indexes_due_when_idle(&self, version: &Version) -> bool {
+        let sums = version.partition_sums();
+        let made_one_by_one = sums
+            .pointer_index_bytes
+            .saturating_add(sums.pointer_index_meanwhile);
         self.clusters_when_idle()
+            && made_one_by_one <= self.core.cache.pointer_index_limit()
             && version.key_tables().any(|table| table.may_want_index())
-            && KeyTable::index_bytes_of(version.key_tables())
-                <= self.core.cache.pointer_index_limit()
     }
 }

@@ -122,7 +122,7 @@ impl OneFile {
         }
         db.compact().unwrap();
         let version = Arc::clone(&db.0.engine.read.view.load().version);
-        let [file] = version.record_files() else {
+        let [file] = &version.record_files().to_vec()[..] else {
             panic!("{} record files", version.record_files().len());
         };
         let records_end = file.meta().records_end;

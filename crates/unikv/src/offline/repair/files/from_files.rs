@@ -86,7 +86,10 @@ impl FromFiles {
             greatest.push(before.unwrap_or(&table.max_key).clone());
         }
         let mut listed = prefix.map(unmerged).unwrap_or_default();
-        for file in prefix.map(Version::record_files).unwrap_or_default() {
+        for file in prefix
+            .into_iter()
+            .flat_map(|version| version.record_files().iter())
+        {
             // One that is no table has no range.
             listed.entry(file.meta().number).or_default();
         }

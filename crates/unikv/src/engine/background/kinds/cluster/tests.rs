@@ -716,7 +716,7 @@ fn where_there_is_room_for_few_files_they_are_those_of_one_partition() {
     files.sort_unstable();
     let room = files[..2]
         .iter()
-        .map(|file| version.live()[file].bytes)
+        .map(|file| version.live(*file).bytes)
         .sum();
     assert_eq!(to_move(room), 1);
     ends_well(&machine, db, &model);

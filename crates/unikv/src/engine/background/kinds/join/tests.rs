@@ -37,7 +37,8 @@ fn all_the_same(db: &Db, model: &Model) {
 /// The ids of the two partitions there are. Their leases are taken before a worker can join them.
 fn lease_both(db: &Db) -> Sides {
     let catalog = db.0.engine.catalog.lock();
-    let [left, right] = catalog.version.partitions() else {
+    let partitions = catalog.version.partitions().to_vec();
+    let [left, right] = &partitions[..] else {
         panic!("there are not two partitions");
     };
     let sides = [left.id, right.id];
@@ -170,7 +171,7 @@ fn what_is_unmerged_is_merged_before_a_join() {
     );
     release(&db, sides);
     let stands = version(&db);
-    let [one] = stands.partitions() else {
+    let [one] = &stands.partitions().to_vec()[..] else {
         panic!("they are joined");
     };
     assert!(one.generations.is_empty() && !sides.contains(&one.id));

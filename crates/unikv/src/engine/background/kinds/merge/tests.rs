@@ -383,7 +383,7 @@ fn a_table_that_a_split_shared_is_released_by_merges_and_collection() {
     db.compact_range(..border).unwrap();
     let [left, right] = sides();
     assert!(left.is_empty() && shared.is_subset(&right));
-    assert!(gc::value_logs(&version(&db)).all(|file| !shared.contains(&file.meta().number)));
+    assert!(gc::candidates(&version(&db)).all(|(.., file)| !shared.contains(&file.meta().number)));
     all_the_same(&db, &model);
 
     release(&db, other.id);

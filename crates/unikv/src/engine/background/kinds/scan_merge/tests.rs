@@ -224,7 +224,7 @@ fn each_side_of_a_split_merges_the_keys_of_its_own_range() {
         churn(&db, &mut model, &mut rng, 30);
         db.flush().unwrap();
     }
-    for partition in version(&db).partitions() {
+    for partition in version(&db).partitions().iter() {
         engine
             .background
             .scan_merge(partition, &partition.generations[0])

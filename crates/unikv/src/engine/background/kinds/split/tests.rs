@@ -24,7 +24,7 @@ fn tiny() -> Options {
 /// Splits the partitions once each.
 fn split_all(db: &Db) {
     let engine = &db.0.engine;
-    for partition in version(db).partitions() {
+    for partition in version(db).partitions().iter() {
         engine.background.split_leased(partition).unwrap();
     }
 }

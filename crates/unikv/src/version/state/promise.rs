@@ -20,28 +20,46 @@ const LEAST_ROOMY_AMP: f64 = 1.5;
 pub(crate) struct Promise {
     /// Their keys and values.
     pub(crate) user_bytes: u64,
-    /// What they may take beyond the factor.
-    pub(crate) frame_bytes: u64,
+    /// What they may take beyond a roomy factor, and beyond a smaller one.
+    frame_bytes: u64,
+    tight_frame_bytes: u64,
 }
 
 impl Promise {
-    pub(crate) fn of(table: &KeyTableMeta, max_space_amp: f64) -> Promise {
+    pub(crate) fn of(table: &KeyTableMeta) -> Promise {
         let newest = table.newest.unwrap_or_else(|| at_least(table));
         let Newest { inline, apart, .. } = newest;
         let frame = frame_len(KEYSPACE_PREFIX_LEN, 0, false);
-        let (small, small_key_bytes) = if max_space_amp < LEAST_ROOMY_AMP {
-            (
-                inline.count + apart.count,
-                inline.key_bytes + apart.key_bytes,
-            )
-        } else {
-            (newest.small, newest.small_key_bytes)
+        let frames = |records, key_bytes| {
+            let keys = without_prefixes(key_bytes, records);
+            records * FRAME_BYTES + keys
         };
+        let key_bytes = inline.key_bytes + apart.key_bytes;
         Promise {
             user_bytes: without_prefixes(inline.key_bytes, inline.count)
                 + table.stored_part(inline.bytes)
                 + apart.bytes.saturating_sub(apart.count * frame),
-            frame_bytes: small * FRAME_BYTES + without_prefixes(small_key_bytes, small),
+            frame_bytes: frames(newest.small, newest.small_key_bytes),
+            tight_frame_bytes: frames(inline.count + apart.count, key_bytes),
+        }
+    }
+
+    /// Both together.
+    pub(super) fn and(self, other: Promise) -> Promise {
+        let frames = self.tight_frame_bytes;
+        Promise {
+            user_bytes: self.user_bytes.saturating_add(other.user_bytes),
+            frame_bytes: self.frame_bytes.saturating_add(other.frame_bytes),
+            tight_frame_bytes: frames.saturating_add(other.tight_frame_bytes),
+        }
+    }
+
+    /// What they may take beyond the factor that is promised.
+    pub(crate) fn frame_bytes(&self, max_space_amp: f64) -> u64 {
+        if max_space_amp < LEAST_ROOMY_AMP {
+            self.tight_frame_bytes
+        } else {
+            self.frame_bytes
         }
     }
 }
@@ -112,8 +130,8 @@ mod tests {
     }
 
     fn of(table: &KeyTableMeta, amp: f64) -> (u64, u64) {
-        let promise = Promise::of(table, amp);
-        (promise.user_bytes, promise.frame_bytes)
+        let promise = Promise::of(table);
+        (promise.user_bytes, promise.frame_bytes(amp))
     }
 
     #[test]
