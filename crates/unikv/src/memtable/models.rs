@@ -193,10 +193,10 @@ fn memory_changes_hands(keeps_entry: bool) {
     let pool = ArenaPool::new(4 << 10, 64 << 10);
     let old = Memtable::new(&pool, seed());
     put(&old, 0, 7);
-    let mut iter = MemtableIter {
-        entries: sync::Arc::clone(&old.entries),
-        node: None,
+    let Contents::Growing(growing) = &old.contents else {
+        return;
     };
+    let mut iter = MemtableIter::growing(&growing.entries);
     let reader = move || {
         iter.seek_to_first();
         let entry = iter.entry().unwrap();
