@@ -32,7 +32,9 @@ pub fn round(dir: &Path, sizes: &Sizes) -> Outcome<Figures> {
 }
 
 fn reads(path: &Path, sizes: &Sizes, figures: &mut Figures) -> Outcome<()> {
-    let db = Db::open(path, Options::default()).map_err(Failure::engine)?;
+    // What is written until the commit is kept for the comparison.
+    let options = Options::default().memory_budget(1 << 30);
+    let db = Db::open(path, options).map_err(Failure::engine)?;
     small::load(&db, 0, sizes.read)?;
     db.compact().map_err(Failure::engine)?;
     let ran = beside(&db, sizes.beside_reads, || {
