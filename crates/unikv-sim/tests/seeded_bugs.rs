@@ -238,7 +238,19 @@ const CASES: &[Case] = &[
     ),
     Case(
         Seeded::LowWaterOverMemtable,
-        unit("engine::write::wal_sync::tests::segments_that_are_durable_and_complete_are_closed"),
+        unit("engine::keyspaces::tests::changes_of_keyspaces_begin_no_segments"),
+        0,
+    ),
+    Case(
+        Seeded::GoneForgotten,
+        unit(
+            "engine::keyspaces::tests::a_partition_that_is_gone_stays_while_a_memtable_holds_its_keys",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::EditUnnoted,
+        unit("engine::keyspaces::tests::a_manifest_that_lost_a_drop_is_found_out"),
         0,
     ),
     Case(

@@ -2,10 +2,10 @@
 //!
 //! Invariants: each change is one version edit, committed under the commit lock after the log has
 //! been synced. So it has a place in the write order: a power cut that takes a write takes no later
-//! change with it (I3), and no write to a keyspace that is gone comes after it into the log. Later
-//! writes go to a new segment of the log, which shows when the manifest has lost the edit. What a
-//! keyspace that is gone held is read by nobody, as every read asks the version for the data id;
-//! the background removes it ([`crate::engine::background::kinds`], "clear").
+//! change with it (I3), and no write to a keyspace that is gone comes after it into the log. The log
+//! counts the edits before later writes, which shows when the manifest has lost one. What a keyspace
+//! that is gone held is read by nobody, as every read asks the version for the data id; the
+//! background removes it ([`crate::engine::background::kinds`], "clear").
 //!
 //! Locks: the commit lock, then the catalog's.
 
@@ -148,21 +148,29 @@ impl KeyspaceChanges {
         edit.later = change.and_then(|change| self.write.later(vec![change]));
         edit.wal_low_water = self.write.low_water_of_nothing(&commit);
         let low_water = edit.wal_low_water;
-        let empties = edit.keyspaces.iter().any(|meta| meta.since == seq);
-        let removes = empties || !edit.dropped_keyspaces.is_empty();
+        let gone = data_of_gone(&edit, &catalog.version);
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |view| {
                 view.memtable.wal = low_water.unwrap_or(view.memtable.wal);
             })?;
-        if removes {
-            catalog.gone_until = self.last_in_memory(&commit);
+        let (sealed, in_memory) = self.last_in_memory(&commit);
+        for data in &gone {
+            let flushed = catalog.version.counters.flushed_seq;
+            catalog.gone.add(*data, in_memory, flushed);
+        }
+        if !gone.is_empty() {
             self.write.recent.not_in_memtables(seq);
         }
+        let is_worth_a_flush = sealed.is_none() && catalog.gone.are_many();
         drop(catalog);
         // No record has this number: moments before the change have smaller ones.
         commit.last_seq = seq;
         self.read.publish_unlogged_seq(seq);
-        self.write.begin_segment(&mut commit, low_water);
+        self.write.note_edit(&mut commit, low_water);
+        if is_worth_a_flush && !commit.memtable.table.is_empty() && commit.wal.is_some() {
+            // The change stands; after a failure the next write resumes.
+            let _poisoned = self.write.seal(&mut commit);
+        }
         drop(commit);
         self.core.work.notify();
         Ok(result)
@@ -189,13 +197,28 @@ impl KeyspaceChanges {
         ))
     }
 
-    /// The last write that is in a memtable, if there is one.
-    fn last_in_memory(&self, commit: &Commit) -> SeqNo {
+    /// The last write in a sealed memtable, if there is one, and in any.
+    fn last_in_memory(&self, commit: &Commit) -> (Option<SeqNo>, SeqNo) {
         let view = self.read.view.load();
-        let memtables = view.sealed.iter().chain([&commit.memtable]);
-        let last = memtables.filter_map(|handle| handle.table.max_seq()).max();
-        last.unwrap_or_default()
+        let sealed = view
+            .sealed
+            .iter()
+            .filter_map(|handle| handle.table.max_seq());
+        let sealed = sealed.max();
+        let last = sealed.max(commit.memtable.table.max_seq());
+        (sealed, last.unwrap_or_default())
     }
+}
+
+/// The data ids that have no keyspace any more after an edit.
+fn data_of_gone(edit: &VersionEdit, before: &Version) -> Vec<KeyspaceId> {
+    let data = |id| Some(before.keyspaces.get(id)?.data);
+    let dropped = edit.dropped_keyspaces.iter().filter_map(|id| data(*id));
+    let emptied = edit.keyspaces.iter().filter_map(|meta| {
+        let before = data(meta.id)?;
+        (before != meta.data).then_some(before)
+    });
+    dropped.chain(emptied).collect()
 }
 
 /// What those that follow the changes see of it.

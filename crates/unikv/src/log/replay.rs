@@ -47,6 +47,8 @@ pub(crate) struct ReplayOutcome {
     /// Segments that are not part of the chain, now or since an earlier recovery.
     pub(crate) abandoned: Vec<FileNumber>,
     pub(crate) last_seq: SeqNo,
+    /// The greatest number of manifest edits that a record in between names.
+    pub(crate) manifest_edits: u64,
 }
 
 /// Replays the chain among `segments` (all that exist, ascending) from `low_water` on.
@@ -158,6 +160,11 @@ fn apply(
 ) -> Result<()> {
     match kind {
         wal::KIND_START | wal::KIND_MARK => Ok(()),
+        wal::KIND_EDITS => {
+            let edits = wal::decode_edits(payload).map_err(|bad| bad.at(&segment.path, offset))?;
+            outcome.manifest_edits = outcome.manifest_edits.max(edits);
+            Ok(())
+        }
         wal::KIND_WRITE => {
             let write = WalWrite::decode(payload).map_err(|bad| bad.at(&segment.path, offset))?;
             sink(segment.number, &write)?;

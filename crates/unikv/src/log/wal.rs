@@ -2,7 +2,8 @@
 //! "WAL".
 //!
 //! A segment `NNNNNN.wal` is a log whose first record names its predecessor and where exactly that
-//! one ended ([`SegmentStart`]); the others are writes ([`WalWrite`]) and bare durable marks.
+//! one ended ([`SegmentStart`]); the others are writes ([`WalWrite`]), bare durable marks, and counts of
+//! the manifest's edits, which the writes after them presuppose.
 //!
 //! # Invariants
 //! - A write is one record in one segment: it is replayed whole or not at all.
@@ -26,6 +27,8 @@ use std::sync::Arc;
 pub(crate) const KIND_START: u8 = 1;
 pub(crate) const KIND_WRITE: u8 = 2;
 pub(crate) const KIND_MARK: u8 = 3;
+// 4 is the end of a log: see [`super::KIND_END`].
+pub(crate) const KIND_EDITS: u8 = 5;
 
 const START_HAS_PREV: u8 = 1;
 const WRITE_HAS_HOST_MARK: u8 = 1;
@@ -210,6 +213,13 @@ impl<'a> WalWrite<'a> {
     }
 }
 
+/// The number of edits that a record of [`KIND_EDITS`] says.
+pub(crate) fn decode_edits(payload: &[u8]) -> std::result::Result<u64, BadPayload> {
+    let bytes = payload.try_into();
+    let bytes = bytes.map_err(|_| BadPayload::Malformed("a count of edits is not 8 bytes long"))?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
 fn last_of(base_seq: SeqNo, count: u32) -> Option<SeqNo> {
     let last = base_seq.0.checked_add(u64::from(count.saturating_sub(1)))?;
     Some(SeqNo(last))
@@ -301,6 +311,11 @@ impl WalWriter {
     /// Frames a record that only carries the durable mark.
     pub(crate) fn stage_mark(&mut self, durable: DurableMark) {
         self.log.stage(KIND_MARK, &[], Some(durable));
+    }
+
+    /// Frames a record which says that the manifest has this many edits, durably.
+    pub(crate) fn stage_edits(&mut self, edits: u64) {
+        self.log.stage(KIND_EDITS, &[&edits.to_le_bytes()], None);
     }
 
     /// Writes everything staged in one append; see [`LogWriter::write_staged`].

@@ -127,6 +127,11 @@ and_of_transactions! {
     LowWaterTooHigh,
     /// I3: a change of keyspaces gives up the log of what is in memory alone.
     LowWaterOverMemtable,
+    /// I3: the log does not say that there was a change of keyspaces, so that a manifest which has
+    /// lost it goes unnoticed, and later writes show without it.
+    EditUnnoted,
+    /// I5: the range of a dropped keyspace goes to another while a memtable holds something of it.
+    GoneForgotten,
     /// I2: the edit of a flush claims all writes that are visible.
     FlushedSeqTooHigh,
     /// I4: the edit of a flush commits the newest mark instead of that of its memtable.

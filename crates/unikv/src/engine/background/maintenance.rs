@@ -54,15 +54,17 @@ impl Background {
         self.core.wait_while(done, || self.check_collecting())
     }
 
-    /// Merges early what may hide too much once nobody has written for a second, and flushes many
-    /// deletes, which scans step over, when that has lasted longer. In what time to look again, for
+    /// Merges early what may hide too much once nobody has written for a second, and flushes what
+    /// the partitions of dropped keyspaces wait for. Flushes many deletes, which scans step over,
+    /// when that has lasted longer. In what time to look again, for
     /// what writers or the time may have added since; `None`: neither will.
     pub(crate) fn settle_when_idle(&self) -> Option<Duration> {
         let is_flush_due = self.space.is_worth_a_flush(&self.read.view.load().memtable);
         let holds_too_much = is_flush_due || self.holds_too_much();
         let has_many_deletes = self.space.has_many_deletes();
+        let gone_await_flush = self.catalog.lock().gone_await_flush();
         let now = self.core.now();
-        let wait = match (holds_too_much, has_many_deletes) {
+        let wait = match (holds_too_much || gone_await_flush, has_many_deletes) {
             (true, _) => IDLE,
             (false, true) => IDLE_FOR_SCANS,
             (false, false) => {
@@ -73,7 +75,7 @@ impl Background {
         if let Some(left) = self.idle_in(wait, now) {
             return Some(left);
         }
-        if is_flush_due || has_many_deletes {
+        if is_flush_due || has_many_deletes || gone_await_flush {
             self.write.seal_when_idle();
         }
         if holds_too_much {
@@ -114,7 +116,7 @@ impl Background {
         self.core.check_open()?;
         let hides = self.write.commit.lock().freed.bytes() > self.space.space_limit().floor_bytes;
         let in_memtable = hides || self.space.is_worth_a_flush(&self.read.view.load().memtable);
-        if in_memtable {
+        if in_memtable || self.catalog.lock().gone_await_flush() {
             self.write.flush_memtables()?;
         }
         let holds = in_memtable || self.holds_too_much();

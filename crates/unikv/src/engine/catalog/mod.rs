@@ -9,6 +9,7 @@
 //! Lock: [`Catalog`] is one mutex, taken under the commit lock or alone, held over the append to
 //! the manifest and never while a job reads or writes data.
 
+pub(crate) mod gone;
 mod manifest_renewal;
 mod state;
 

@@ -1,8 +1,9 @@
 //! What the catalog's lock protects, and where the next tables go: targets, frozen generations,
 //! and what makes flushes wait.
 
-use crate::base::keys::{PartitionId, SeqNo};
+use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::AtomicU64;
+use crate::engine::catalog::gone::GoneKeyspaces;
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits, MAX_GENERATIONS};
 use crate::jobs::flush::{FlushedTable, placing};
 use crate::jobs::partitioning::split;
@@ -23,8 +24,7 @@ pub(crate) struct CatalogState {
     /// Files to be removed once a new manifest is durable: outputs of edits that may or may not be
     /// in the present one, and manifests that `CURRENT` may or may not name.
     pub(crate) quarantined: Vec<PathBuf>,
-    /// Once this is in tables, memtables hold nothing of keyspaces that are gone.
-    pub(crate) gone_until: SeqNo,
+    pub(crate) gone: GoneKeyspaces,
     /// Per partition the generation that takes tables. A generation that is no target is frozen.
     pub(crate) targets: HashMap<PartitionId, FlushTarget>,
     /// The highest number given to a generation so far. None is given twice: a thread that waits
@@ -42,6 +42,21 @@ pub(crate) enum FlushBlock {
 }
 
 impl CatalogState {
+    /// Whether memtables may hold something of keyspaces that are gone: until that is in tables,
+    /// their partitions stay.
+    pub(crate) fn gone_await_flush(&self) -> bool {
+        self.gone.await_flush(self.version.counters.flushed_seq)
+    }
+
+    /// Whether no keyspace has keys in the range of a partition, and none will have any: it lists
+    /// nothing, and nothing of a memtable can come to it.
+    pub(crate) fn is_vacant(&self, partition: &Partition) -> bool {
+        let (range, flushed) = (partition.range(), self.version.counters.flushed_seq);
+        partition.is_empty()
+            && self.version.keyspaces.count_in(range) == 0
+            && !self.gone.may_come_to(range, flushed)
+    }
+
     /// What a flush must wait for before it can begin another generation. Bytes of a partition
     /// whose merge is failing count towards its own limit alone: the merges of others, whose open
     /// generations are within their share, would make no room for them. The memory of its indexes

@@ -260,6 +260,7 @@ impl Progress {
         let bytes = core.memory.plan.memtable_bytes;
         let replayed = WalReplay::new(store, cache, &core.pool, bytes, path);
         let replayed = replayed.run(&survey, &version, &nobody)?;
+        manifest.check_edits(replayed.outcome.manifest_edits)?;
         self.files.enter(shared, &mut version)?;
         self.files.open_all(shared, &version)?;
         self.files.hold_large(shared, &replayed.memtables)?;

@@ -419,6 +419,112 @@ fn a_manifest_that_lost_a_keyspace_is_found_out() {
     assert!(opened >= 1 && refused > 300, "{opened} and {refused}");
 }
 
+/// The drop is durable, and so is a write after it: each beginning of the manifest is refused, or
+/// knows of both.
+#[test]
+fn a_manifest_that_lost_a_drop_is_found_out() {
+    let machine = Machine::new(15);
+    let (db, _) = machine.open(small());
+    let a = make(&db, "a");
+    fill(&a, 3, 1);
+    db.put("before", "value").unwrap();
+    a.drop_keyspace().unwrap();
+    db.put_with("after", "value", Durability::Sync).unwrap();
+    let (opened, refused) = machine.cut_manifest(|db, len| {
+        assert!(db.get("after").unwrap().is_some());
+        assert!(db.find_keyspace("a").is_none(), "{len} bytes");
+    });
+    assert!(opened >= 1 && refused > 300, "{opened} and {refused}");
+}
+
+#[test]
+fn changes_of_keyspaces_begin_no_segments() {
+    let machine = Machine::new(36);
+    let (db, _runtime) = machine.open(small());
+    let logs = || {
+        let names = machine.disk.file_names();
+        let is_log = |path: &&std::path::PathBuf| path.extension().is_some_and(|it| it == "wal");
+        names.iter().filter(is_log).count()
+    };
+    let before = logs();
+    db.put("stays", "in the memtable").unwrap();
+    for i in 0..20 {
+        let keyspace = make(&db, &i.to_string());
+        keyspace.put("key", "value").unwrap();
+        keyspace.drop_keyspace().unwrap();
+    }
+    make(&db, "last").put("key", "value").unwrap();
+    assert!(logs() <= before + 1, "{} and {before}", logs());
+    db.sync().unwrap();
+    let cut = Machine {
+        disk: machine.disk.power_cut(Keep::Nothing),
+        seed: 37,
+    };
+    let (again, _runtime) = cut.open(small());
+    assert!(again.get("stays").unwrap().is_some());
+    assert_eq!(again.keyspaces(), ["default", "last"]);
+    assert_eq!(make(&again, "last").iter().count(), 1);
+}
+
+#[test]
+fn a_partition_that_is_gone_stays_while_a_memtable_holds_its_keys() {
+    let machine = Machine::new(39);
+    let (db, runtime) = machine.open(small());
+    let before = make(&db, "before");
+    before.put("key", "value").unwrap();
+    db.flush().unwrap();
+    for (name, partitions) in [("one", 3), ("another", 4)] {
+        let keyspace = make(&db, name);
+        keyspace.put("key", "value").unwrap();
+        keyspace.drop_keyspace().unwrap();
+        runtime.run_until_idle();
+        assert_eq!(version(&db).partitions().len(), partitions);
+    }
+    db.flush().unwrap();
+    runtime.run_until_idle();
+    assert_eq!(version(&db).partitions().len(), 2);
+    assert_eq!(before.iter().count(), 1);
+    assert_eq!(db.iter().count(), 0);
+    db.close().unwrap();
+    machine.check();
+}
+
+/// One write stays in the memtable all the while.
+#[test]
+fn partitions_of_dropped_keyspaces_go_by_few_edits_once_nobody_writes() {
+    let machine = Machine::new(38);
+    let (db, runtime) = machine.open(small());
+    db.put("stays", "in the memtable").unwrap();
+    let mut most = 0;
+    for i in 0..200 {
+        let keyspace = make(&db, &i.to_string());
+        keyspace.put("key", "value").unwrap();
+        keyspace.drop_keyspace().unwrap();
+        most = most.max(db.stats().partitions.len());
+        // The background keeps up; the clock stands still.
+        if i % 10 == 0 {
+            runtime.run_until_idle();
+        }
+    }
+    assert!(most < 100, "{most} partitions");
+    let left = version(&db).partitions().len();
+    assert!(left > 10, "{left} partitions");
+    let edits = || db.0.engine.catalog.manifest_edits();
+    let before = edits();
+    for _ in 0..10 {
+        runtime.delay(Duration::from_secs(1));
+        runtime.run_until_idle();
+    }
+    assert_eq!(db.stats().partitions.len(), 1, "{:#?}", db.stats());
+    assert!(edits() - before < 12, "{}", edits() - before);
+    assert_eq!(
+        db.get("stays").unwrap().as_deref(),
+        Some(&b"in the memtable"[..])
+    );
+    db.close().unwrap();
+    machine.check();
+}
+
 #[test]
 fn a_partition_that_is_gone_is_not_joined_before_it_is_empty() {
     let machine = Machine::new(16);

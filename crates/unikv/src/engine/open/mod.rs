@@ -21,6 +21,7 @@ use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
+use crate::engine::catalog::gone::GoneKeyspaces;
 use crate::engine::core::CoreParts;
 use crate::engine::published::Published;
 use crate::engine::space::debt::Freed;
@@ -223,6 +224,7 @@ impl<'a> Opening<'a> {
         let bytes = self.plan.memtable_bytes;
         let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes, &manifest.path);
         let replayed = replay.run(&self.survey, &version, &self.progress)?;
+        manifest.check_edits(replayed.outcome.manifest_edits)?;
         self.report.manifest_cut = manifest.cut.take();
         let limits = self.limits();
         recovery::rebuild_indexes(&mut version, limits, &mut self.report, &self.progress)?;
@@ -339,6 +341,11 @@ impl<'a> Opening<'a> {
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
         let targets = recovery::flush_targets(&version, self.limits());
         let version = Arc::new(version);
+        let partitions = version.partitions().iter();
+        let mut keyspaces = partitions.map(|p| version.keyspaces.count_in(p.range()));
+        let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
+        let gone_until = in_memory.filter(|_| keyspaces.any(|count| count == 0));
+        let gone_until = gone_until.unwrap_or_default();
         let sealed = memtables.into_iter().rev().collect();
         let view = View {
             memtable,
@@ -354,7 +361,7 @@ impl<'a> Opening<'a> {
             manifest,
             append_tried: false,
             quarantined: Vec::new(),
-            gone_until: last_seq,
+            gone: GoneKeyspaces::before_opening(gone_until),
             targets,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };

@@ -94,8 +94,8 @@ impl EngineCounters {
         self.partition_merges.lock().remove(&parent);
     }
 
-    /// Counts a join of two partitions.
-    pub(crate) fn count_join(&self, sides: [PartitionId; 2]) {
+    /// Counts a join of partitions.
+    pub(crate) fn count_join(&self, sides: &[PartitionId]) {
         self.joins.fetch_add(1, Ordering::Relaxed);
         self.partition_merges
             .lock()

@@ -23,6 +23,7 @@ mod waits;
 pub(crate) mod wal_sync;
 
 use crate::base::keys::{FileNumber, SeqNo};
+use crate::base::seeded::seeded;
 use crate::base::sync::FairMutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::backpressure::Backpressure;
@@ -164,14 +165,20 @@ impl WritePath {
         Ok(begun)
     }
 
-    /// Lets later writes go to a new segment of the log, which says how many edits there were when
-    /// it began: a manifest that has lost the one just committed is so found out, and no later
-    /// write shows without it. `low_water`: where that edit says that the log begins from now on
-    /// ([`WritePath::low_water_of_nothing`]).
-    pub(crate) fn begin_segment(&self, commit: &mut Commit, low_water: Option<FileNumber>) {
-        if let Some(low_water) = low_water {
-            commit.memtable.wal = low_water;
-        }
+    /// Has the log say how many edits the manifest has, before the writes that come later: a
+    /// manifest that has lost the edit just committed is so found out, and no later write shows
+    /// without it. `low_water`: where that edit says that the log begins from now on
+    /// ([`WritePath::low_water_of_nothing`]); a new segment says it then, and the old ones go.
+    pub(crate) fn note_edit(&self, commit: &mut Commit, low_water: Option<FileNumber>) {
+        let Some(low_water) = low_water else {
+            let edits = self.catalog.manifest_edits();
+            // The edit stands; after a failure the next write finds the log poisoned and resumes.
+            if !seeded!(EditUnnoted) {
+                let _poisoned = self.append_note(commit, |wal| wal.stage_edits(edits));
+            }
+            return;
+        };
+        commit.memtable.wal = low_water;
         let Some((wal, _)) = &commit.wal else {
             return;
         };
@@ -179,12 +186,24 @@ impl WritePath {
         let number = self.core.next_file_number();
         match self.new_segment(number, prev, commit.last_seq) {
             Ok(begun) => commit.wal = Some(begun),
-            // The edit stands; the next write finds the log poisoned and resumes.
             Err(error) => self.poison_wal(&error),
         }
-        if let Some(low_water) = low_water {
-            self.retire_below(low_water);
-        }
+        self.retire_below(low_water);
+    }
+
+    /// Appends a record that is no write, if there is a log.
+    fn append_note(&self, commit: &mut Commit, stage: impl FnOnce(&mut WalWriter)) -> Result<()> {
+        let Some((wal, segment)) = &mut commit.wal else {
+            return Ok(());
+        };
+        let begin = wal.end();
+        stage(wal);
+        wal.write_staged()
+            .inspect_err(|error| self.poison_wal(error))?;
+        segment.written(wal.end());
+        let wal_bytes = &self.core.counters.wal_bytes;
+        wal_bytes.fetch_add(wal.end() - begin, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Puts an empty memtable, whose writes go to segment `number`, in the place of the full one.
@@ -268,17 +287,7 @@ impl WritePath {
         let Some(mark) = self.wal_sync.durable_mark() else {
             return Ok(());
         };
-        let Some((wal, segment)) = &mut commit.wal else {
-            return Ok(());
-        };
-        let begin = wal.end();
-        wal.stage_mark(mark);
-        wal.write_staged()
-            .inspect_err(|error| self.poison_wal(error))?;
-        segment.written(wal.end());
-        let wal_bytes = &self.core.counters.wal_bytes;
-        wal_bytes.fetch_add(wal.end() - begin, Ordering::Relaxed);
-        Ok(())
+        self.append_note(&mut commit, |wal| wal.stage_mark(mark))
     }
 }
 

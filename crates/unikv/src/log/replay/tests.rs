@@ -656,7 +656,7 @@ fn malformed_records_are_corruption_and_are_not_cut() {
     let write = write_of(1, 2, b"").prefix();
     let beyond = write_of(SeqNo::MAX.0, 2, b"").prefix();
     let overflowing = write_of(u64::MAX, 2, b"").prefix();
-    let cases: [(u8, &[u8], &str); 7] = [
+    let cases: [(u8, &[u8], &str); 8] = [
         (wal::KIND_START, &[], "first record is too short"),
         (wal::KIND_START, &start[..8], "first record is too short"),
         (wal::KIND_START, &[&start[..], b"x"].concat(), "too long"),
@@ -664,6 +664,7 @@ fn malformed_records_are_corruption_and_are_not_cut() {
         (wal::KIND_WRITE, &write[..12], "write record is too short"),
         (wal::KIND_WRITE, &beyond, "out of range"),
         (wal::KIND_WRITE, &overflowing, "out of range"),
+        (wal::KIND_EDITS, &[1; 7], "not 8 bytes long"),
     ];
     for (kind, payload, what) in cases {
         let vfs = SimVfs::new();

@@ -4,7 +4,8 @@ use super::{Part, Walk, edits, key_text};
 use crate::base::file_header::{FileKind, RawHeader};
 use crate::base::keys::Kind;
 use crate::error::{Error, Result};
-use crate::log::wal::{BadPayload, KIND_MARK, KIND_START, KIND_WRITE, SegmentStart};
+use crate::log::wal::SegmentStart;
+use crate::log::wal::{self, BadPayload, KIND_EDITS, KIND_MARK, KIND_START, KIND_WRITE};
 use crate::log::{DurableMark, LogItem, LogReader, RECORD_HEADER_LEN, WalWrite};
 use crate::memtable::OpsIter;
 use crate::version::edit::VersionEdit;
@@ -117,6 +118,7 @@ fn record_name(file_kind: FileKind, kind: u8) -> &'static str {
         (FileKind::Wal, KIND_START) => "segment start",
         (FileKind::Wal, KIND_WRITE) => "write",
         (FileKind::Wal, KIND_MARK) => "mark",
+        (FileKind::Wal, KIND_EDITS) => "edits",
         (FileKind::Manifest, manifest::KIND_EDIT) => "edit",
         (FileKind::Manifest, manifest::KIND_MARK) => "mark",
         _ => "record of an unknown kind",
@@ -157,6 +159,10 @@ fn wal_record(part: Part, kind: u8, payload: &[u8]) -> Vec<Part> {
         },
         KIND_WRITE => match WalWrite::decode(payload) {
             Ok(write) => write_parts(part, &write, payload.len()),
+            Err(error) => bad(part, error),
+        },
+        KIND_EDITS => match wal::decode_edits(payload) {
+            Ok(edits) => vec![part.field("manifest edits", edits)],
             Err(error) => bad(part, error),
         },
         _ => vec![part],

@@ -125,7 +125,7 @@ impl Background {
             // The view first: a reader that sees the number finds the tables.
             self.write.recent.not_in_memtables(seq);
             self.read.publish_unlogged_seq(seq);
-            self.write.begin_segment(commit, low_water);
+            self.write.note_edit(commit, low_water);
         }
         committed
     }

@@ -1,12 +1,12 @@
-//! Removing what keyspaces held that are gone: dropped, or emptied. By one edit a partition in
-//! whose range no keyspace is there gets a successor of the same range that lists nothing.
+//! Removing what keyspaces held that are gone: dropped, or emptied. A partition in whose range no
+//! keyspace is there gets a successor of the same range that lists nothing; many do by one edit.
+//! Neighbours that are empty so become one, by one edit as well, when nothing more can come to them
+//! ([`CatalogState::is_vacant`]).
 //!
 //! Invariants: files that nobody else lists go with it; of shared ones, the part that was listed
 //! here is garbage from then on. Ids are never used twice, so a flush that was placed for the old
 //! partition is placed again: what it brings is removed in its turn. A table with large values
 //! keeps them as long as any partition lists it, so partitions that share one are merged soon.
-//! Empty partitions are joined to their neighbours only when nothing more can come to them
-//! ([`CatalogState::gone_until`]).
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::engine::background::scheduler::Ask;
@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 const CLEAR: JobName = "clear";
 
+/// Partitions that are cleared or joined by one edit, at most.
+const MOST_AT_ONCE: usize = 1_000;
+
 /// Empties the partitions of keyspaces that are gone.
 pub(crate) struct Clearings;
 
@@ -34,12 +37,22 @@ impl JobKind for Clearings {
         if catalog.version.counters.last_keyspace == 0 {
             return None;
         }
-        let partitions = catalog.version.partitions().iter();
-        let mut due = partitions.filter(|p| {
-            is_to_be_cleared(catalog, p) && ask.is_free(p.id) && ask.allows(CLEAR, Some(p.id))
-        });
-        let id = due.next()?.id;
-        Some(Job::new([id], move |background| background.clear(id)))
+        let is_free = |p: &Partition| ask.is_free(p.id) && ask.allows(CLEAR, Some(p.id));
+        let partitions = catalog.version.partitions();
+        let due = partitions
+            .iter()
+            .filter(|p| is_to_be_cleared(catalog, p) && is_free(p));
+        let due: Vec<_> = due.take(MOST_AT_ONCE).map(|p| p.id).collect();
+        if !due.is_empty() {
+            let ids = due.clone();
+            return Some(Job::new(due, move |background| background.clear(&ids)));
+        }
+        let joined = |p: &Arc<Partition>| catalog.is_vacant(p) && is_free(p);
+        let mut runs = partitions.chunk_by(|left, right| joined(left) && joined(right));
+        let run = runs.find(|run| run.len() > 1)?;
+        let ids: Vec<_> = run.iter().take(MOST_AT_ONCE).map(|p| p.id).collect();
+        let run = ids.clone();
+        Some(Job::new(ids, move |background| background.join_gone(&run)))
     }
 }
 
@@ -69,28 +82,65 @@ fn freeze_beside(catalog: &mut CatalogState, cleared: &Partition) {
 }
 
 impl Background {
-    /// Empties a partition whose lease is held.
-    fn clear(&self, id: PartitionId) -> Result<Ended> {
+    /// Empties partitions whose leases are held.
+    fn clear(&self, ids: &[PartitionId]) -> Result<Ended> {
         let mut catalog = self.catalog.lock();
-        let found = catalog.version.partition(id).cloned();
-        let Some(partition) = found.filter(|p| is_to_be_cleared(&catalog, p)) else {
+        let found = ids
+            .iter()
+            .filter_map(|id| catalog.version.partition(*id).cloned());
+        let cleared: Vec<_> = found.filter(|p| is_to_be_cleared(&catalog, p)).collect();
+        if cleared.is_empty() {
+            return Ok(Ended::Nothing);
+        }
+        let next = catalog.version.counters.next_partition;
+        let successors = (next..).zip(&cleared).map(|(id, partition)| PartitionMeta {
+            id: PartitionId(id),
+            start: partition.start.clone(),
+            end: partition.end.clone(),
+        });
+        let edit = VersionEdit {
+            next_partition: Some(next + cleared.len() as u64),
+            dropped_partitions: cleared.iter().map(|partition| partition.id).collect(),
+            partitions: successors.collect(),
+            ..VersionEdit::default()
+        };
+        self.catalog
+            .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
+        for partition in &cleared {
+            catalog.targets.remove(&partition.id);
+            freeze_beside(&mut catalog, partition);
+        }
+        Ok(Ended::Done)
+    }
+
+    /// Puts one partition in the place of neighbours whose leases are held, if these still list
+    /// nothing, and nothing can come to them.
+    fn join_gone(&self, ids: &[PartitionId]) -> Result<Ended> {
+        let mut catalog = self.catalog.lock();
+        let all = ids.iter().map(|id| catalog.version.partition(*id));
+        let all: Option<Vec<_>> = all.collect();
+        let all = all.unwrap_or_default();
+        let may_be_joined = all.iter().all(|p| catalog.is_vacant(p));
+        let (Some(first), Some(last), true) = (all.first(), all.last(), may_be_joined) else {
             return Ok(Ended::Nothing);
         };
         let next = catalog.version.counters.next_partition;
         let edit = VersionEdit {
             next_partition: Some(next + 1),
-            dropped_partitions: vec![id],
+            dropped_partitions: ids.to_vec(),
             partitions: vec![PartitionMeta {
                 id: PartitionId(next),
-                start: partition.start.clone(),
-                end: partition.end.clone(),
+                start: first.start.clone(),
+                end: last.end.clone(),
             }],
             ..VersionEdit::default()
         };
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
-        catalog.targets.remove(&id);
-        freeze_beside(&mut catalog, &partition);
+        for id in ids {
+            catalog.targets.remove(id);
+        }
+        self.core.counters.count_join(ids);
         Ok(Ended::Done)
     }
 }

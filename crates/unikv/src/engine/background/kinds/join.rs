@@ -92,9 +92,8 @@ fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Partition) ->
     };
     let keyspaces = &version.keyspaces;
     let is_gone = |side: &&Partition| keyspaces.count_in(side.range()) == 0;
-    let may_come = catalog.gone_until > version.counters.flushed_seq;
     let mut gone = [left, right].into_iter().filter(is_gone);
-    keyspaces.count_in(both) <= 1 && gone.all(|side| !may_come && side.is_empty())
+    keyspaces.count_in(both) <= 1 && gone.all(|side| catalog.is_vacant(side))
 }
 
 impl Background {
@@ -179,7 +178,7 @@ impl Background {
         for side in sides {
             catalog.targets.remove(&side);
         }
-        self.core.counters.count_join(sides);
+        self.core.counters.count_join(&sides);
         Ok(Attempt::Joined)
     }
 

@@ -1,0 +1,60 @@
+//! Which keyspaces are gone, dropped or emptied, of which a memtable may still hold something: what
+//! is flushed comes to their partitions, which are to stay until then.
+//!
+//! Kept under the catalog's lock.
+
+use crate::base::keys::{KeyspaceId, SeqNo};
+use crate::base::seeded::seeded;
+use crate::version::KeyRange;
+use crate::version::keyspaces::ids_of;
+use std::collections::BTreeMap;
+
+/// This many of them are worth a flush.
+const MANY: usize = 64;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct GoneKeyspaces {
+    /// Once this is in tables, memtables hold nothing of those that went before the opening.
+    before_opening: SeqNo,
+    /// By data id, the last write that was in memory when the keyspace went.
+    since: BTreeMap<KeyspaceId, SeqNo>,
+}
+
+impl GoneKeyspaces {
+    /// Any may be gone that is not listed, and what was recovered reaches up to `recovered`.
+    pub(crate) fn before_opening(recovered: SeqNo) -> GoneKeyspaces {
+        GoneKeyspaces {
+            before_opening: recovered,
+            since: BTreeMap::new(),
+        }
+    }
+
+    /// The keyspace with these data has gone; memtables hold writes up to `in_memory`, and tables
+    /// those up to `flushed`.
+    pub(crate) fn add(&mut self, data: KeyspaceId, in_memory: SeqNo, flushed: SeqNo) {
+        self.since.retain(|_, last| *last > flushed);
+        if in_memory > flushed {
+            self.since.insert(data, in_memory);
+        }
+    }
+
+    /// Whether a flush may bring something of those in a range; tables hold what came up to
+    /// `flushed`.
+    pub(crate) fn may_come_to(&self, range: KeyRange<'_>, flushed: SeqNo) -> bool {
+        let mut since = self.since.range(ids_of(range));
+        let may_come = self.before_opening > flushed || since.any(|(_, last)| *last > flushed);
+        may_come && !seeded!(GoneForgotten)
+    }
+
+    /// Whether a flush may bring something of any.
+    pub(crate) fn await_flush(&self, flushed: SeqNo) -> bool {
+        let mut all = self.since.values().chain([&self.before_opening]);
+        all.any(|last| *last > flushed)
+    }
+
+    /// Whether as many wait as are worth a flush.
+    pub(crate) fn are_many(&self) -> bool {
+        self.since.len() >= MANY
+    }
+}
