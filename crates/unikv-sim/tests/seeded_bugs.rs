@@ -242,6 +242,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::DictionaryUnfit,
+        unit("codec::learned::tests::values_of_one_kind_get_one_dictionary_and_others_another"),
+        0,
+    ),
+    Case(
         Seeded::GoneForgotten,
         unit(
             "engine::keyspaces::tests::a_partition_that_is_gone_stays_while_a_memtable_holds_its_keys",

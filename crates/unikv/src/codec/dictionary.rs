@@ -93,12 +93,51 @@ impl Samples {
         self.bytes.len() >= MOST_SAMPLED
     }
 
-    /// The dictionary for the likes of them; `None` if they are too few, or have nothing in common.
-    pub(crate) fn train(self) -> Option<Dictionary> {
-        if self.bytes.len() < LEAST_SAMPLED || self.lens.len() < LEAST_SAMPLES {
-            return None;
+    /// Whether they are worth a dictionary.
+    pub(super) fn are_worth_one(&self) -> bool {
+        self.bytes.len() >= LEAST_SAMPLED && self.lens.len() >= LEAST_SAMPLES
+    }
+
+    /// How long a dictionary for the likes of them may be.
+    pub(super) fn most_dictionary_bytes(&self) -> usize {
+        MOST_BYTES.min(self.bytes.len() / 8)
+    }
+
+    /// Each of them.
+    pub(super) fn each(&self) -> impl Iterator<Item = &[u8]> {
+        let mut at = 0;
+        self.lens.iter().filter_map(move |len| {
+            let begin = at;
+            at += len;
+            self.bytes.get(begin..at)
+        })
+    }
+
+    /// Some of them, from all over, with about this many bytes.
+    pub(super) fn part(&self, bytes: usize) -> Samples {
+        self.split(self.bytes.len().div_ceil(bytes.max(1))).1
+    }
+
+    /// These without some of them, and those: about a sixteenth, but no more than this many bytes.
+    pub(super) fn hold_back(&self, most_bytes: usize) -> (Samples, Samples) {
+        self.split(self.bytes.len().div_ceil(most_bytes.max(1)).max(16))
+    }
+
+    /// These without one in this many, and those.
+    fn split(&self, one_in: usize) -> (Samples, Samples) {
+        let (mut rest, mut part) = (Samples::default(), Samples::default());
+        for (at, sample) in self.each().enumerate() {
+            let is_part = at.is_multiple_of(one_in.max(1));
+            let side = if is_part { &mut part } else { &mut rest };
+            side.bytes.extend_from_slice(sample);
+            side.lens.push(sample.len());
         }
-        let most = MOST_BYTES.min(self.bytes.len() / 8);
-        Dictionary::new(train(&self.bytes, &self.lens, most)?)
+        (rest, part)
+    }
+
+    /// A dictionary of at most `most_bytes` for the likes of them; `None` if they have nothing in
+    /// common.
+    pub(super) fn train(self, most_bytes: usize) -> Option<Dictionary> {
+        Dictionary::new(train(&self.bytes, &self.lens, most_bytes)?)
     }
 }

@@ -9,12 +9,14 @@
 //! - A database that needs a codec which was left out of the build is not opened; that is known
 //!   ([`Codec::is_built_in`]) before anything is decoded.
 //!
-//! Lock: that of the pool of decoding contexts, held to take or to give one back.
+//! Locks: that of the pool of decoding contexts, held to take or to give one back; that of the
+//! dictionaries that were learned last, held for a look or a change.
 
 mod compression;
 mod decoder;
 pub(crate) mod dictionary;
 mod encoder;
+mod learned;
 mod lz4;
 mod of_file;
 mod zstd;
@@ -28,6 +30,7 @@ pub(crate) use compression::Haste;
 pub(crate) use decoder::Decoders;
 pub(crate) use dictionary::Dictionary;
 pub(crate) use encoder::Encoder;
+pub(crate) use learned::Dictionaries;
 pub(crate) use of_file::{DictionaryPlace, FileCompression, LONGEST_DICTIONARY};
 use std::fmt;
 use std::path::Path;

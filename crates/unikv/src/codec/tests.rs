@@ -33,7 +33,7 @@ fn noise(rng: &mut SmallRng, len: usize) -> Vec<u8> {
 fn dictionary(rng: &mut SmallRng) -> Option<Arc<Dictionary>> {
     let mut samples = dictionary::Samples::default();
     (0..2000).for_each(|_| samples.add(&text(rng, 200)));
-    samples.train().map(Arc::new)
+    Dictionaries::default().of(samples)
 }
 
 #[test]

@@ -129,6 +129,10 @@ impl IngestWriter {
         let section_is_full = section.estimated_len() >= context.key_table_bytes;
         if section_is_full || records.len() >= MAX_TABLE_BYTES {
             self.end_table()?;
+            if self.dictionary.is_none() {
+                let samples = std::mem::take(&mut self.samples);
+                self.dictionary = context.dictionaries.of(samples);
+            }
         }
         Ok(len)
     }
@@ -147,10 +151,6 @@ impl IngestWriter {
     fn end_table(&mut self) -> Result<()> {
         if let Some((records, section)) = self.table.take() {
             self.finished.push(records.finish(Some(section))?);
-            if self.dictionary.is_none() {
-                let samples = std::mem::take(&mut self.samples);
-                self.dictionary = samples.train().map(Arc::new);
-            }
         }
         Ok(())
     }

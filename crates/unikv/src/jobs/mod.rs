@@ -11,9 +11,8 @@ pub(crate) mod space;
 pub(crate) mod written;
 
 use crate::base::keys::FileNumber;
-use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::codec::Dictionary;
+use crate::codec::Dictionaries;
 use crate::error::{Error, Result};
 use crate::jobs::compact::retention::Readers;
 use crate::jobs::compressions::Compressions;
@@ -50,8 +49,8 @@ pub(crate) struct JobContext<'a> {
     pub(crate) compressions: Compressions,
     /// How many memtables wait for the job. Asked now and then.
     pub(crate) waiting: Option<&'a dyn Fn() -> usize>,
-    /// The dictionary that a flush has learned last.
-    pub(crate) flush_dictionary: &'a Mutex<Option<Arc<Dictionary>>>,
+    /// The dictionaries that jobs have learned last.
+    pub(crate) dictionaries: &'a Dictionaries,
     /// The key tables that are to be synced together; `None`: each when it has been written.
     pub(crate) late_syncs: Option<RefCell<LateSyncs>>,
     /// Paths of the files the job has begun, to be removed if it fails.

@@ -132,6 +132,8 @@ and_of_transactions! {
     EditUnnoted,
     /// I5: the range of a dropped keyspace goes to another while a memtable holds something of it.
     GoneForgotten,
+    /// A dictionary is used for values of another kind.
+    DictionaryUnfit,
     /// I2: the edit of a flush claims all writes that are visible.
     FlushedSeqTooHigh,
     /// I4: the edit of a flush commits the newest mark instead of that of its memtable.

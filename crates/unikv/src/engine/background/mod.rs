@@ -21,9 +21,8 @@ pub(crate) mod scheduler;
 pub(crate) mod workers;
 
 use crate::base::keys::PartitionId;
-use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
-use crate::codec::Dictionary;
+use crate::codec::Dictionaries;
 use crate::engine::background::idle::Idle;
 use crate::engine::background::kinds::warm::warmth::Warmth;
 use crate::engine::background::passes::{Counted, Passes};
@@ -129,8 +128,8 @@ pub(crate) struct Background {
     kinds: Kinds,
     pub(crate) scheduler: Scheduler,
     pub(crate) idle: Idle,
-    /// The dictionary that a flush has learned last.
-    flush_dictionary: Mutex<Option<Arc<Dictionary>>>,
+    /// The dictionaries that jobs have learned last.
+    pub(crate) dictionaries: Dictionaries,
     pub(crate) passes: Passes,
     pub(crate) counted: Counted,
     pub(crate) warmth: Warmth,
@@ -162,7 +161,7 @@ impl Background {
             kinds,
             scheduler: Scheduler::default(),
             idle: Idle::default(),
-            flush_dictionary: Mutex::default(),
+            dictionaries: Dictionaries::default(),
             passes: Passes::default(),
             counted: Counted::default(),
             warmth: Warmth::new(core),
@@ -220,7 +219,7 @@ impl Background {
             unreadable: self.space.unreadable(),
             compressions: self.read.compressions(),
             waiting: needs.waiting,
-            flush_dictionary: &self.flush_dictionary,
+            dictionaries: &self.dictionaries,
             late_syncs: needs.syncs_late.then(RefCell::default),
             begun: RefCell::new(Vec::new()),
             _running: self.core.memory.begin_job(),

@@ -286,6 +286,43 @@ fn copied_values_get_their_level_and_a_dictionary_that_goes_on() {
     machine.check();
 }
 
+/// Of one kind of document each, in turns: flushes, merges, collections and clusterings.
+#[test]
+fn small_keyspaces_share_the_dictionaries_that_they_learn() {
+    const KEYSPACES: usize = 30;
+    let zstd = Compression::zstd();
+    if zstd.check().is_err() {
+        return;
+    }
+    let mut rng = SmallRng::seed_from_u64(77);
+    let machine = Machine::new(77);
+    let (db, _runtime) = machine.open(roomy().compression(zstd));
+    let open = |i| db.keyspace(&format!("{i}"), KeyspaceOptions::default());
+    let keyspaces: Vec<_> = (0..KEYSPACES).map(|i| open(i).unwrap()).collect();
+    let mut models = vec![Model::new(); KEYSPACES];
+    for i in 0..600 {
+        for (keyspace, model) in keyspaces.iter().zip(&mut models) {
+            let (key, value) = (key(i % 300), document(&mut rng, i % 300));
+            keyspace.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    db.collect_garbage().unwrap();
+    let dictionaries = &db.0.engine.background.dictionaries;
+    let (trainings, flushes) = (dictionaries.trainings(), db.stats().flushes);
+    assert!(flushes > KEYSPACES as u64, "{flushes}");
+    assert!((1..=10).contains(&trainings), "{trainings}, {flushes}");
+    for (keyspace, model) in keyspaces.iter().zip(&models) {
+        let all = keyspace.iter().map(Result::unwrap);
+        let all: Model = all.map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+        assert_eq!(all, *model);
+    }
+    db.close().unwrap();
+    machine.check();
+}
+
 #[test]
 fn an_unknown_codec_in_the_manifest_is_refused_with_its_number() {
     let Some(compression) = built_in().pop() else {

@@ -1,11 +1,12 @@
 //! The dictionary of the record files that a job copies values to.
 //!
 //! If most of what is copied has one already, that one goes on: its values are copied as they are.
-//! Else one is learned from samples of the files, so that it keeps up with what is written.
+//! Else samples of the files decide whether a known one fits, or one is learned from them, so that
+//! it keeps up with what is written.
 
 use crate::base::keys::KeyspaceId;
 use crate::codec::dictionary::Samples;
-use crate::codec::{Compression, Dictionary};
+use crate::codec::{Compression, Dictionaries, Dictionary};
 use crate::record::RecordFile;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ impl CopyDictionary {
         files: impl Iterator<Item = &'a Arc<RecordFile>>,
         compression: Compression,
         keyspace: KeyspaceId,
+        dictionaries: &Dictionaries,
     ) {
         if self.chosen.is_some() {
             return;
@@ -34,7 +36,7 @@ impl CopyDictionary {
         let mut files: Vec<_> = files.collect();
         files.sort_unstable_by_key(|file| file.meta().number);
         let kept = most_common(&files, compression);
-        self.chosen = Some(kept.or_else(|| learned(&files, keyspace)));
+        self.chosen = Some(kept.or_else(|| dictionaries.of(samples(&files, keyspace))));
     }
 
     pub(super) fn get(&self) -> Option<Arc<Dictionary>> {
@@ -61,11 +63,11 @@ fn most_common(files: &[&Arc<RecordFile>], compression: Compression) -> Option<A
     (sum > all / 2).then(|| Arc::clone(dictionary))
 }
 
-fn learned(files: &[&Arc<RecordFile>], keyspace: KeyspaceId) -> Option<Arc<Dictionary>> {
+fn samples(files: &[&Arc<RecordFile>], keyspace: KeyspaceId) -> Samples {
     let mut samples = Samples::default();
     let share = Samples::most_bytes_of(files.len());
     for file in files {
         file.sample(keyspace, share, &mut samples);
     }
-    samples.train().map(Arc::new)
+    samples
 }

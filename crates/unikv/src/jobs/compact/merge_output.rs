@@ -361,8 +361,12 @@ impl<'a> MergeOutput<'a> {
         if self.moved.is_none() {
             let victims = self.inputs.values().filter(|input| input.victim);
             let files = victims.map(|input| &input.file);
-            self.dictionary
-                .choose(files, compression, KeyspaceId::of(key));
+            self.dictionary.choose(
+                files,
+                compression,
+                KeyspaceId::of(key),
+                self.context.dictionaries,
+            );
         }
         let dictionary = self.dictionary.get();
         let slot = &mut self.moved;

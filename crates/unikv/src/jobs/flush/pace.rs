@@ -1,12 +1,12 @@
 //! How a flush compresses: never so that writers wait for it.
 //!
 //! The rule: the codec of the keyspace, but Zstandard at its usual level at most, and while another
-//! sealed memtable waits, at a fast level and with the dictionary of an earlier flush. (LZ4 would
+//! sealed memtable waits, at a fast level and with the dictionary that was used last. (LZ4 would
 //! be twice as fast, and JSON would take twice the bytes, as nothing copies values for their
 //! compression alone.) What a flush has compressed with less effort than the keyspace asks for is
 //! compressed again when it is copied: by a merge, a clustering, a collection.
 //!
-//! Locks: that of the last dictionary, held to take it or to put one there.
+//! No locks.
 
 use crate::base::keys::Kind;
 use crate::codec::dictionary::{MOST_SAMPLED, Samples};
@@ -50,25 +50,21 @@ impl<'a> Pace<'a> {
         wanted.of_flush(self.haste)
     }
 
-    /// A dictionary for a table of `memtables`: learned from them, which takes some 25 ms for as many
-    /// samples as there may be, or where there is no time for that, the last one.
+    /// A dictionary for a table of `memtables`: one that fits it, or where there is no time to look
+    /// for that, or to learn one, the last one.
     pub(super) fn dictionary(&self, memtables: &[Arc<Memtable>]) -> Option<Arc<Dictionary>> {
         let compressions = &self.context.compressions;
         if !compressions.have_zstd() {
             return None;
         }
-        let last = self.context.flush_dictionary.lock().clone();
+        let last = self.context.dictionaries.last();
         if self.haste != Haste::None && last.is_some() {
             return last;
         }
-        let learned = self.learned(memtables);
-        if learned.is_some() {
-            self.context.flush_dictionary.lock().clone_from(&learned);
-        }
-        learned
+        self.of_samples(memtables)
     }
 
-    fn learned(&self, memtables: &[Arc<Memtable>]) -> Option<Arc<Dictionary>> {
+    fn of_samples(&self, memtables: &[Arc<Memtable>]) -> Option<Arc<Dictionary>> {
         let compressions = &self.context.compressions;
         let mut samples = Samples::default();
         // One in this many values, so that they come from all of them.
@@ -85,7 +81,7 @@ impl<'a> Pace<'a> {
             }
             entries.next();
         }
-        samples.train().map(Arc::new)
+        self.context.dictionaries.of(samples)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::codec::dictionary::Samples;
 use crate::codec::tests::built_in;
-use crate::codec::{Codec, Compression, Dictionary, FileCompression};
+use crate::codec::{Codec, Compression, Dictionaries, Dictionary, FileCompression};
 use crate::vfs::sim::SimVfs;
 
 const OTHER: &str = "db/000010.rec";
@@ -40,7 +40,7 @@ fn documents(rng: &mut SmallRng, count: usize) -> Vec<Owned> {
 fn dictionary_of(records: &[Owned]) -> Option<Arc<Dictionary>> {
     let mut samples = Samples::default();
     records.iter().for_each(|record| samples.add(&record.value));
-    samples.train().map(Arc::new)
+    Dictionaries::default().of(samples)
 }
 
 fn write_as(
