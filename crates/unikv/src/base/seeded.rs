@@ -27,7 +27,7 @@ macro_rules! bugs {
 }
 
 #[macro_use]
-mod transactions;
+mod writes;
 
 mod list;
 pub use list::Seeded;

@@ -1,12 +1,15 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
+pub(super) mod lifetime;
 mod lifetimes;
+pub(super) mod limits;
+pub(super) mod operation;
 pub(super) mod ranges;
 mod savepoints;
 
-use super::lifetime::Lifetime;
-use super::limits::{check_batch_len, check_limits, check_mark};
-use super::operation::Operation;
+use self::lifetime::Lifetime;
+use self::limits::{check_batch_len, check_limits, check_mark};
+use self::operation::Operation;
 use super::ops::{BatchOp, EXPIRY_LEN, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
 use crate::base::keys::{DatabaseId, EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
 use crate::error::Error;
@@ -372,7 +375,7 @@ impl fmt::Debug for Batch {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::MAX_BATCH_LEN;
+    use super::limits::MAX_BATCH_LEN;
     use super::*;
     use crate::base::keys::{MAX_USER_KEY_LEN, MAX_VALUE_LEN};
     use crate::error::ErrorKind;

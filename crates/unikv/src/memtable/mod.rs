@@ -16,12 +16,9 @@ mod batch;
 mod buckets;
 mod entries;
 mod iter;
-mod lifetime;
-mod limits;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 mod node;
-mod operation;
 mod ops;
 mod ranges;
 mod skiplist;
@@ -31,16 +28,16 @@ mod tests;
 
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
+pub(crate) use batch::lifetime::Lifetime;
+pub(crate) use batch::limits::{check_mark, check_put};
+pub use batch::operation::Operation;
 pub(crate) use batch::ranges::deletable;
 pub(crate) use iter::MemtableIter;
-pub(crate) use lifetime::Lifetime;
-pub(crate) use limits::{check_mark, check_put};
-pub use operation::Operation;
 pub(crate) use ops::{BadOp, BatchOp, OpsIter, encode_op};
 
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
+use crate::base::range_tombstones::RangeRef;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::base::sync::{self, Mutex};
 use crate::error::Result;
@@ -245,16 +242,6 @@ impl Memtable {
         }
     }
 
-    /// Adds the range tombstones of one write, in one step. Writers take turns.
-    #[inline]
-    pub(crate) fn add_ranges(&self, tombstones: &[RangeRef<'_>]) {
-        if let Contents::Growing(growing) = &self.contents
-            && !tombstones.is_empty()
-        {
-            growing.ranges.add_all(tombstones);
-        }
-    }
-
     /// Whether `is_met` holds for a key that has a version newer than `after`. Keys come in no
     /// order.
     pub(crate) fn any_newer(&self, after: SeqNo, mut is_met: impl FnMut(&[u8]) -> bool) -> bool {
@@ -264,63 +251,6 @@ impl Memtable {
                 let mut newer = batch.by_number(after, SeqNo::MAX);
                 newer.any(|entry| entry.kind != Kind::RangeDelete && is_met(entry.key))
             }
-        }
-    }
-
-    /// Whether reads are better served by a table, for there are many range tombstones: in a table
-    /// they are one list.
-    pub(crate) fn is_full_of_ranges(&self) -> bool {
-        match &self.contents {
-            Contents::Growing(growing) => growing.ranges.len() >= MOST_RANGES,
-            Contents::Batch(_) => false,
-        }
-    }
-
-    /// Whether there is a range tombstone.
-    #[inline(always)]
-    pub(crate) fn has_ranges(&self) -> bool {
-        match &self.contents {
-            Contents::Growing(growing) => growing.ranges.is_used(),
-            Contents::Batch(batch) => batch.has_ranges(),
-        }
-    }
-
-    /// The newest range tombstone at or below `snapshot` that covers `key`.
-    pub(crate) fn covering(&self, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
-        match &self.contents {
-            Contents::Growing(Growing { ranges, .. }) if ranges.is_used() => {
-                ranges.covering(key, snapshot)
-            }
-            Contents::Growing(_) => None,
-            Contents::Batch(batch) => batch.covering(key, snapshot),
-        }
-    }
-
-    /// The newest range tombstone that covers a key from `start` to before `end`.
-    pub(crate) fn newest_range_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
-        match &self.contents {
-            Contents::Growing(Growing { ranges, .. }) if ranges.is_used() => {
-                ranges.newest_between(start, end)
-            }
-            Contents::Growing(_) => None,
-            Contents::Batch(batch) => batch.newest_range_between(start, end),
-        }
-    }
-
-    /// As [`Memtable::covering`], with the keys around `key` for which that is so: `each` is called
-    /// with several pieces, and their intersection and their newest tombstone are meant.
-    pub(crate) fn each_piece(&self, key: &[u8], snapshot: SeqNo, mut each: impl FnMut(Piece<'_>)) {
-        match &self.contents {
-            Contents::Growing(growing) => growing.ranges.each_piece(key, snapshot, each),
-            Contents::Batch(batch) => batch.piece(key, snapshot).into_iter().for_each(&mut each),
-        }
-    }
-
-    /// The range tombstones.
-    pub(crate) fn ranges(&self) -> Arc<RangeTombstones> {
-        match &self.contents {
-            Contents::Growing(growing) => growing.ranges.all(),
-            Contents::Batch(batch) => Arc::new(batch.ranges()),
         }
     }
 

@@ -10,6 +10,7 @@
 //! Lock: `lists`, while a tombstone is added. Readers take none.
 
 use super::arena::ArenaPool;
+use super::{Contents, Growing, MOST_RANGES, Memtable};
 use crate::base::keys::SeqNo;
 use crate::base::range_tombstones::lists::RangeLists;
 use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
@@ -113,6 +114,76 @@ impl MemRanges {
     /// Memory that they take.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Range tombstones, be they of single writes or of a large batch.
+impl Memtable {
+    /// Adds the range tombstones of one write, in one step. Writers take turns.
+    #[inline]
+    pub(crate) fn add_ranges(&self, tombstones: &[RangeRef<'_>]) {
+        if let Contents::Growing(growing) = &self.contents
+            && !tombstones.is_empty()
+        {
+            growing.ranges.add_all(tombstones);
+        }
+    }
+
+    /// Whether reads are better served by a table, for there are many range tombstones: in a table
+    /// they are one list.
+    pub(crate) fn is_full_of_ranges(&self) -> bool {
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.len() >= MOST_RANGES,
+            Contents::Batch(_) => false,
+        }
+    }
+
+    /// Whether there is a range tombstone.
+    #[inline(always)]
+    pub(crate) fn has_ranges(&self) -> bool {
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.is_used(),
+            Contents::Batch(batch) => batch.has_ranges(),
+        }
+    }
+
+    /// The newest range tombstone at or below `snapshot` that covers `key`.
+    pub(crate) fn covering(&self, key: &[u8], snapshot: SeqNo) -> Option<SeqNo> {
+        match &self.contents {
+            Contents::Growing(Growing { ranges, .. }) if ranges.is_used() => {
+                ranges.covering(key, snapshot)
+            }
+            Contents::Growing(_) => None,
+            Contents::Batch(batch) => batch.covering(key, snapshot),
+        }
+    }
+
+    /// The newest range tombstone that covers a key from `start` to before `end`.
+    pub(crate) fn newest_range_between(&self, start: &[u8], end: &[u8]) -> Option<SeqNo> {
+        match &self.contents {
+            Contents::Growing(Growing { ranges, .. }) if ranges.is_used() => {
+                ranges.newest_between(start, end)
+            }
+            Contents::Growing(_) => None,
+            Contents::Batch(batch) => batch.newest_range_between(start, end),
+        }
+    }
+
+    /// As [`Memtable::covering`], with the keys around `key` for which that is so: `each` is called
+    /// with several pieces, and their intersection and their newest tombstone are meant.
+    pub(crate) fn each_piece(&self, key: &[u8], snapshot: SeqNo, mut each: impl FnMut(Piece<'_>)) {
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.each_piece(key, snapshot, each),
+            Contents::Batch(batch) => batch.piece(key, snapshot).into_iter().for_each(&mut each),
+        }
+    }
+
+    /// The range tombstones.
+    pub(crate) fn ranges(&self) -> Arc<RangeTombstones> {
+        match &self.contents {
+            Contents::Growing(growing) => growing.ranges.all(),
+            Contents::Batch(batch) => Arc::new(batch.ranges()),
+        }
     }
 }
 

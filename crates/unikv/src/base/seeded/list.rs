@@ -1,7 +1,7 @@
-//! The list of seeded bugs, each with the promise that falls; those of transactions are in
-//! `transactions`.
+//! The list of seeded bugs, each with the promise that falls; those of large batches and of
+//! transactions are in `writes`.
 
-and_of_transactions! {
+and_of_writes! {
     // The log.
     /// I1: a write that asks for it is acknowledged before it is synced.
     AckBeforeSync,
@@ -27,16 +27,6 @@ and_of_transactions! {
     LoseLastRecord,
     /// I2: the newest sealed memtable is flushed in the place of the oldest.
     FlushNewestFirst,
-    /// I5: of two versions of a key in a large batch the older one is found.
-    BatchOldestFirst,
-    /// I5: a snapshot sees of a large batch what came after it.
-    BatchSeenEarly,
-    /// I2: of a batch that is written in passes, the keys at which a pass begins are lost.
-    BatchPassGap,
-    /// I5: a transaction whose writes become tables is not compared with what was written since.
-    BatchTablesUnchecked,
-    /// I2: a flush gives up the memtables that were sealed while it ran, too.
-    FlushDropsUnflushed,
 
     // Checkpoints and backups.
     /// I2: a checkpoint has of the log what is durable, not what is acknowledged.

@@ -105,7 +105,7 @@ pub(crate) struct Arbiter {
     /// What they took when each last looked, and for how much of it room was made.
     pub(super) iterators_used: AtomicU64,
     pub(super) iterators_charged: AtomicU64,
-    /// What transactions have read takes this much, in so many of them, and for how much of it room
+    /// What transactions have read takes this much, in this many of them, and for how much of it room
     /// was made.
     pub(super) reads_used: AtomicU64,
     pub(super) reads_open: AtomicU64,

@@ -341,10 +341,11 @@ impl<'a> Opening<'a> {
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
         let targets = recovery::flush_targets(&version, self.limits());
         let version = Arc::new(version);
-        let partitions = version.partitions().iter();
-        let mut keyspaces = partitions.map(|p| version.keyspaces.count_in(p.range()));
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
-        let gone_until = in_memory.filter(|_| keyspaces.any(|count| count == 0));
+        let gone_until = in_memory.filter(|_| {
+            let mut partitions = version.partitions().iter();
+            partitions.any(|p| version.keyspaces.count_in(p.range()) == 0)
+        });
         let gone_until = gone_until.unwrap_or_default();
         let sealed = memtables.into_iter().rev().collect();
         let view = View {

@@ -50,8 +50,8 @@ impl<'a> Pace<'a> {
         wanted.of_flush(self.haste)
     }
 
-    /// A dictionary for a table of `memtables`: one that fits it, or where there is no time to look
-    /// for that, or to learn one, the last one.
+    /// A dictionary for a table of `memtables`: one that fits it, or where there is no time to
+    /// look for that, or to learn one, the last one.
     pub(super) fn dictionary(&self, memtables: &[Arc<Memtable>]) -> Option<Arc<Dictionary>> {
         let compressions = &self.context.compressions;
         if !compressions.have_zstd() {

@@ -1,9 +1,9 @@
 //! How long the values of a batch live.
 
-use super::super::lifetime::Lifetime;
-use super::super::limits::check_batch_len;
 use super::super::ops::{BatchOp, OpsIter};
 use super::Batch;
+use super::lifetime::Lifetime;
+use super::limits::check_batch_len;
 use crate::base::keys::{KeyspaceId, Kind};
 use crate::error::Error;
 use std::time::Duration;

@@ -1,12 +1,12 @@
 //! Range deletes in batches.
 
 use super::Batch;
+use super::limits::check_batch_len;
 use crate::base::bounds::{
     KeyBounds, are_of_a_range, engine_bounds, prefix_bounds, prefix_bounds_of,
 };
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, MAX_USER_KEY_LEN};
 use crate::error::{Error, Result};
-use crate::memtable::limits::check_batch_len;
 use crate::memtable::ops::{BatchOp, OP_HEADER_LEN};
 
 impl Batch {

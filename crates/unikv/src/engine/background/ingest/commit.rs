@@ -77,8 +77,8 @@ impl Background {
         self.write.later(changes)
     }
 
-    /// Gives the ingest its numbers, one for each keyspace, and commits it. There is no memtable with
-    /// an entry.
+    /// Gives the ingest its numbers, one for each keyspace, and commits it. There is no memtable
+    /// with an entry.
     pub(super) fn commit_ingest(
         &self,
         commit: &mut Commit,

@@ -47,10 +47,22 @@ impl JobKind for Clearings {
             let ids = due.clone();
             return Some(Job::new(due, move |background| background.clear(&ids)));
         }
-        let joined = |p: &Arc<Partition>| catalog.is_vacant(p) && is_free(p);
-        let mut runs = partitions.chunk_by(|left, right| joined(left) && joined(right));
-        let run = runs.find(|run| run.len() > 1)?;
-        let ids: Vec<_> = run.iter().take(MOST_AT_ONCE).map(|p| p.id).collect();
+        let mut ids = Vec::new();
+        for partition in partitions.iter() {
+            if catalog.is_vacant(partition) && is_free(partition) {
+                ids.push(partition.id);
+            } else if ids.len() < 2 {
+                ids.clear();
+            } else {
+                break;
+            }
+            if ids.len() == MOST_AT_ONCE {
+                break;
+            }
+        }
+        if ids.len() < 2 {
+            return None;
+        }
         let run = ids.clone();
         Some(Job::new(ids, move |background| background.join_gone(&run)))
     }

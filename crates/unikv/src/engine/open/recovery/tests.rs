@@ -1,19 +1,25 @@
 use super::*;
 use crate::base::checksum;
 use crate::base::file_header::{FileKind, HEADER_LEN, RawHeader};
+use crate::base::keys::Kind;
 use crate::base::keys::{DatabaseId, EXTERNAL_LEN, FileUid, KEYSPACE_PREFIX_LEN, SeqNo, Slot};
 use crate::engine::tests::common::{key, put, rewrite_manifest};
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::log::wal::{KIND_MARK, KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{LogWriter, WalWriter};
+use crate::log::{WalWrite, replay};
+use crate::memtable::OpsIter;
+use crate::record::External;
 use crate::record::RecordPointer;
 use crate::testing::golden;
+use crate::version::file_names;
 use crate::version::manifest::Manifest;
 use crate::version::scan_run::ScanRunMeta;
 use crate::vfs::Vfs;
 use crate::vfs::sim::{Fault, Keep, Op, SimVfs};
 use crate::{Batch, Db, ErrorKind, RepairOptions};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A sequence number above all that tables have.
 const LATER: u64 = 1_000_000;

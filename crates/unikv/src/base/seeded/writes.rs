@@ -1,10 +1,20 @@
-//! The seeded bugs of transactions, which stand after those of `list`.
+//! The seeded bugs of large batches and of transactions, which stand after those of `list`.
 
-/// Declares the bugs that it is given, and those of transactions.
-macro_rules! and_of_transactions {
+/// Declares the bugs that it is given, and those of large batches and transactions.
+macro_rules! and_of_writes {
     ($($others:tt)*) => {
         bugs! {
             $($others)*
+            /// I5: of two versions of a key in a large batch the older one is found.
+            BatchOldestFirst,
+            /// I5: a snapshot sees of a large batch what came after it.
+            BatchSeenEarly,
+            /// I2: of a batch that is written in passes, the keys at which a pass begins are lost.
+            BatchPassGap,
+            /// I5: a transaction whose writes become tables is not compared with what was written since.
+            BatchTablesUnchecked,
+            /// I2: a flush gives up the memtables that were sealed while it ran, too.
+            FlushDropsUnflushed,
             /// I5: keys that a transaction has read are not compared: lost updates, write skew.
             KeysNotCompared,
             /// I5: ranges that a transaction has read are not compared: phantoms.

@@ -1,8 +1,8 @@
 //! What a batch may hold.
 
-use super::ops::OP_HEADER_LEN;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, MAX_USER_KEY_LEN, MAX_VALUE_LEN};
 use crate::error::Error;
+use crate::memtable::ops::OP_HEADER_LEN;
 
 /// All operations of a batch together; a WAL record's length is 32 bits.
 pub(super) const MAX_BATCH_LEN: usize = 3 << 30;
