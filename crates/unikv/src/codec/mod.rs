@@ -9,8 +9,7 @@
 //! - A database that needs a codec which was left out of the build is not opened; that is known
 //!   ([`Codec::is_built_in`]) before anything is decoded.
 //!
-//! Locks: that of the pool of decoding contexts, held to take or to give one back; that of the
-//! dictionaries that were learned last, held for a look or a change.
+//! Locks: those of the pool of decoding contexts and of the list of dictionaries, leaves.
 
 mod compression;
 mod decoder;

@@ -2,10 +2,10 @@
 //!
 //! Invariants: each change is one version edit, committed under the commit lock after the log has
 //! been synced. So it has a place in the write order: a power cut that takes a write takes no later
-//! change with it (I3), and no write to a keyspace that is gone comes after it into the log. The log
-//! counts the edits before later writes, which shows when the manifest has lost one. What a keyspace
-//! that is gone held is read by nobody, as every read asks the version for the data id; the
-//! background removes it ([`crate::engine::background::kinds`], "clear").
+//! change with it (I3), and no write to a keyspace that is gone comes after it into the log. The
+//! log counts the edits before later writes, which shows when the manifest has lost one. What a
+//! keyspace that is gone held is read by nobody, as every read asks the version for the data id;
+//! the background removes it ([`crate::engine::background::kinds`], "clear").
 //!
 //! Locks: the commit lock, then the catalog's.
 

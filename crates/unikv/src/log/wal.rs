@@ -1,9 +1,8 @@
 //! The segments of the write-ahead log: their records and their writer. See `docs/format.md`,
 //! "WAL".
 //!
-//! A segment `NNNNNN.wal` is a log whose first record names its predecessor and where exactly that
-//! one ended ([`SegmentStart`]); the others are writes ([`WalWrite`]), bare durable marks, and counts of
-//! the manifest's edits, which the writes after them presuppose.
+//! A segment `NNNNNN.wal` is a log whose first record names its predecessor and where that one
+//! ended ([`SegmentStart`]); others are writes ([`WalWrite`]), durable marks, and counts of edits.
 //!
 //! # Invariants
 //! - A write is one record in one segment: it is replayed whole or not at all.

@@ -361,12 +361,8 @@ impl<'a> MergeOutput<'a> {
         if self.moved.is_none() {
             let victims = self.inputs.values().filter(|input| input.victim);
             let files = victims.map(|input| &input.file);
-            self.dictionary.choose(
-                files,
-                compression,
-                KeyspaceId::of(key),
-                self.context.dictionaries,
-            );
+            let (keyspace, known) = (KeyspaceId::of(key), self.context.dictionaries);
+            self.dictionary.choose(files, compression, keyspace, known);
         }
         let dictionary = self.dictionary.get();
         let slot = &mut self.moved;
