@@ -326,9 +326,7 @@ impl<'a> Opening<'a> {
             Err(error) if error.kind() == ErrorKind::DiskFull => (None, Some(error)),
             Err(error) => return Err(error),
         };
-
-        let pool = Arc::clone(&self.pool);
-        let memtable = Memtable::new(&pool, version.counters.hash_seed);
+        let memtable = Memtable::new(&self.pool, version.counters.hash_seed);
         let memtable = MemtableHandle::new(memtable, wal_number);
         let commit = Commit {
             wal,
@@ -342,15 +340,9 @@ impl<'a> Opening<'a> {
         let targets = recovery::flush_targets(&version, self.limits());
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
-        let gone_until = in_memory.filter(|_| {
-            let mut partitions = version.partitions().iter();
-            partitions.any(|p| version.keyspaces.count_in(p.range()) == 0)
-        });
-        let gone_until = gone_until.unwrap_or_default();
-        let sealed = memtables.into_iter().rev().collect();
         let view = View {
             memtable,
-            sealed,
+            sealed: memtables.into_iter().rev().collect(),
             version: Arc::clone(&version),
             clock: Arc::clone(&clock),
         };
@@ -362,13 +354,13 @@ impl<'a> Opening<'a> {
             manifest,
             append_tried: false,
             quarantined: Vec::new(),
-            gone: GoneKeyspaces::before_opening(gone_until),
+            gone: GoneKeyspaces::before_opening(in_memory.unwrap_or_default()),
             targets,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
         let memory = Arbiter::new(
             self.plan.clone(),
-            &pool,
+            &self.pool,
             &cache,
             self.progress.process.clone(),
         );
@@ -378,7 +370,7 @@ impl<'a> Opening<'a> {
                 options: self.options.clone(),
                 store,
                 cache,
-                pool,
+                pool: Arc::clone(&self.pool),
                 memory,
                 clock,
                 hash_seed: catalog.version.counters.hash_seed,

@@ -77,6 +77,9 @@ impl WritePath {
     ) -> Result<(Reserved, LargeBatchTurn<'_>)> {
         let mut reserved = None;
         self.wait_without_lock(may_wait, || {
+            if !self.may_seal() {
+                return false;
+            }
             let nothing_sealed = self.read.view.load().sealed.is_empty();
             let progress = &self.core.progress;
             reserved = self.core.memory.reserve(bytes, nothing_sealed, progress);

@@ -27,14 +27,17 @@ impl WritePath {
         self.core.wait_while(flushed, || self.check_flushes())
     }
 
+    /// Whether one more memtable may be sealed.
+    pub(crate) fn may_seal(&self) -> bool {
+        let view = self.read.view.load();
+        // On a full disk each counts: it keeps a segment of the log, however short it is.
+        let is_tight = self.space.full.is_full() && view.sealed.len() >= MAX_SEALED;
+        !is_tight && self.core.memory.may_seal(&view)
+    }
+
     /// Waits while sealed memtables take all that they may. The caller has the commit lock.
     pub(crate) fn wait_for_flushes(&self, may_wait: bool) -> Result<()> {
-        let has_room = || {
-            let view = self.read.view.load();
-            // Each keeps a segment of the log, however short it is.
-            let is_tight = self.space.full.is_full() && view.sealed.len() >= MAX_SEALED;
-            !is_tight && self.core.memory.may_seal(&view)
-        };
+        let has_room = || self.may_seal();
         if has_room() {
             return Ok(());
         }

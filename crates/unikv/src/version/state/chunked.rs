@@ -248,7 +248,7 @@ impl<T: Item> Chunked<T> {
                 }
             }
         }
-        self.count();
+        self.count_from(at);
         true
     }
 
@@ -264,7 +264,7 @@ impl<T: Item> Chunked<T> {
         } else if chunk.items.len() < FEW / 2 {
             self.join_at(at);
         }
-        self.count();
+        self.count_from(at.saturating_sub(1));
         Some(item)
     }
 
@@ -284,11 +284,15 @@ impl<T: Item> Chunked<T> {
         }
     }
 
-    fn count(&mut self) {
-        let mut start = 0;
-        self.starts.clear();
-        self.starts.push(0);
-        for chunk in &self.chunks {
+    /// Counts the items before each chunk again, from this one on.
+    fn count_from(&mut self, first: usize) {
+        self.starts.truncate(first + 1);
+        if self.starts.is_empty() {
+            self.starts.push(0);
+        }
+        let first = self.starts.len() - 1;
+        let mut start = self.starts.get(first).copied().unwrap_or(0);
+        for chunk in self.chunks.iter().skip(first) {
             start += chunk.items.len();
             self.starts.push(start);
         }

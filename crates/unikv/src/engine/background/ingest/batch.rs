@@ -94,7 +94,9 @@ impl Ingest<'_> {
         let passes = OpOrder::memory_bytes(batch.len()).div_ceil(most).max(1);
         let bytes = OpOrder::memory_bytes(batch.len()).min(most);
         let write = Arc::clone(&self.background.write);
-        let _counted = write.reserve(bytes, true)?;
+        let (_counted, turn) = write.reserve(bytes, true)?;
+        // Other large batches need not wait until the tables are written.
+        drop(turn);
         let bounds = bounds_of(batch, passes);
         let mut from = Bound::Unbounded;
         for to in bounds.iter().copied().map(Some).chain([None]) {

@@ -72,16 +72,16 @@ fn is_to_be_cleared(catalog: &CatalogState, partition: &Partition) -> bool {
     !partition.is_empty() && catalog.version.keyspaces.count_in(partition.range()) == 0
 }
 
-/// Freezes the generations of other partitions that share a table with large values with one that
-/// has been cleared: these values go when nobody lists the table any more.
-fn freeze_beside(catalog: &mut CatalogState, cleared: &Partition) {
+/// Freezes the generations of other partitions that share a table with large values with one of
+/// those that have been cleared: these values go when nobody lists the table any more.
+fn freeze_beside(catalog: &mut CatalogState, cleared: &[Arc<Partition>]) {
     let tables = |partition: &Partition| -> HashSet<FileNumber> {
         let generations = partition.generations.iter();
         let tables = generations.flat_map(Generation::tables);
         let with_large = tables.filter(|(_, table)| !table.meta().refs.is_empty());
         with_large.map(|(_, table)| table.meta().number).collect()
     };
-    let shared = tables(cleared);
+    let shared: HashSet<_> = cleared.iter().flat_map(|p| tables(p)).collect();
     if shared.is_empty() {
         return;
     }
@@ -120,8 +120,8 @@ impl Background {
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         for partition in &cleared {
             catalog.targets.remove(&partition.id);
-            freeze_beside(&mut catalog, partition);
         }
+        freeze_beside(&mut catalog, &cleared);
         Ok(Ended::Done)
     }
 

@@ -147,7 +147,10 @@ impl Background {
         }
         let mut files = Vec::new();
         for memtable in memtables.iter().rev() {
-            let (large, until) = (memtable.large.all(), memtable.table.max_seq()?);
+            let large = memtable.large.all();
+            let Some(until) = memtable.table.max_seq() else {
+                continue;
+            };
             self.core.window_files.keep(until, &large);
             files.extend(large.iter().map(|file| (until, file.meta().number)));
         }
