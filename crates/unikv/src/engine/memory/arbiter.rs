@@ -29,8 +29,6 @@ const FLUSH_BYTES_PER_RECORD: u64 = 32 + 64;
 /// Room for more iterators is given back once few are open; room for fewer only with the next view:
 /// they come and go.
 pub(super) const FEW_ITERATORS: usize = 16;
-/// Room for what iterators and transactions take is made in steps of this part of the budget.
-const STEP_PART: u64 = 64;
 /// What a cursor keeps of a table beside a block.
 const CURSOR_BYTES: u64 = 512;
 /// What an iterator may fetch ahead, whatever the budget.
@@ -105,7 +103,7 @@ pub(crate) struct Arbiter {
     /// What they took when each last looked, and for how much of it room was made.
     pub(super) iterators_used: AtomicU64,
     pub(super) iterators_charged: AtomicU64,
-    /// What transactions have read takes this much, in this many of them, and for how much of it room
+    /// Memory of the reads of transactions, the number of these transactions, and for how much room
     /// was made.
     pub(super) reads_used: AtomicU64,
     pub(super) reads_open: AtomicU64,
@@ -336,11 +334,6 @@ impl Arbiter {
         self.fit_iterators();
         self.fit_reads();
         self.divide(&tracked);
-    }
-
-    /// Room is made in steps of this.
-    pub(super) fn step(&self) -> u64 {
-        (self.plan.budget_bytes / STEP_PART).max(1)
     }
 
     /// What iterators take, and what they have handed out and is not the caller's alone.

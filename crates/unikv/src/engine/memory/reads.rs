@@ -12,6 +12,8 @@ use std::sync::Arc;
 const READS_PART: u64 = 8;
 /// What one may take whatever the others take.
 const LEAST: u64 = 16 << 10;
+/// Room for what iterators and transactions take is made in steps of this part of the budget.
+const STEP_PART: u64 = 64;
 /// Less is not counted, nor is a change of less.
 const STEP: u64 = 4 << 10;
 
@@ -66,6 +68,11 @@ impl Drop for ReadsCharge {
 }
 
 impl Arbiter {
+    /// Room is made in steps of this.
+    pub(super) fn step(&self) -> u64 {
+        (self.plan.budget_bytes / STEP_PART).max(1)
+    }
+
     /// What is charged for what transactions have read.
     pub(super) fn reads_bytes(&self) -> u64 {
         self.reads_charged.load(Ordering::Relaxed)

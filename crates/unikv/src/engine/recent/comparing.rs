@@ -20,7 +20,7 @@ use crate::memtable::{Batch, BatchOp, Memtable, OpsIter};
 use crate::partition::View;
 use std::sync::Arc;
 
-/// This many writes are compared under the commit lock.
+/// The most writes that are compared under the commit lock.
 pub(super) const MOST_LEFT: u64 = 4096;
 /// A transaction is postponed as often as this, and compares as often before it comes the first
 /// time.

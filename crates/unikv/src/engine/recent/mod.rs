@@ -6,7 +6,7 @@
 //! transaction is open that began before their last write. A transaction is entered before its
 //! moment is registered, under the lock under which flushed memtables come here: none is missed
 //! that holds a later write. The view without a memtable is published after it has come here, and a
-//! comparison takes the view first. Under the commit lock few writes are compared, from [`written`],
+//! comparison takes the view first. Under the commit lock few writes are compared, from `written`,
 //! unless writers are too fast for a transaction that was postponed as often as it may be.
 //!
 //! Lock: `state`, a leaf, held for a look or a change.
