@@ -526,11 +526,6 @@ const CASES: &[Case] = &[
         unit("version::apply::tests::sums_follow_splits_and_joins"),
         0,
     ),
-    Case(
-        Seeded::SumOfChangedKept,
-        unit("version::apply::tests::sums_follow_tables_that_come_and_go"),
-        0,
-    ),
     Case(Seeded::DropUnmergedTable, Histories, 0),
     Case(Seeded::LargeValuesUncounted, Histories, 0),
     // The hash index and lookups.

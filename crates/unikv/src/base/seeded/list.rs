@@ -136,8 +136,6 @@ and_of_writes! {
     StaleLiveCounts,
     /// I7: the tables of a partition that was split or joined stay counted.
     SplitKeepsPlaces,
-    /// I7: what a partition and its chunk have summed up outlives a change of the partition.
-    SumOfChangedKept,
     /// I5: a table that a partition has not merged is dropped with what another one has.
     DropUnmergedTable,
     /// I5: large values of unmerged tables do not keep their files.

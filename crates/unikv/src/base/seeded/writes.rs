@@ -11,7 +11,7 @@ macro_rules! and_of_writes {
             BatchSeenEarly,
             /// I2: of a batch that is written in passes, the keys at which a pass begins are lost.
             BatchPassGap,
-            /// I5: a transaction whose writes become tables is not compared with what was written since.
+            /// I5: a transaction whose writes become tables is not compared with what came since.
             BatchTablesUnchecked,
             /// I2: a flush gives up the memtables that were sealed while it ran, too.
             FlushDropsUnflushed,

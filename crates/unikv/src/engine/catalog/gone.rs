@@ -5,8 +5,8 @@
 
 use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;
-use crate::version::KeyRange;
 use crate::version::keyspaces::ids_of;
+use crate::version::{KeyRange, Version};
 use std::collections::BTreeMap;
 
 /// This many of them are worth a flush.
@@ -23,9 +23,13 @@ pub(crate) struct GoneKeyspaces {
 
 impl GoneKeyspaces {
     /// Any may be gone that is not listed, and what was recovered reaches up to `recovered`.
-    pub(crate) fn before_opening(recovered: SeqNo) -> GoneKeyspaces {
+    pub(crate) fn before_opening(version: &Version, recovered: Option<SeqNo>) -> GoneKeyspaces {
+        let before_opening = recovered.filter(|_| {
+            let mut partitions = version.partitions().iter();
+            partitions.any(|p| version.keyspaces.count_in(p.range()) == 0)
+        });
         GoneKeyspaces {
-            before_opening: recovered,
+            before_opening: before_opening.unwrap_or_default(),
             since: BTreeMap::new(),
         }
     }

@@ -349,12 +349,12 @@ impl<'a> Opening<'a> {
         let generations = version.partitions().iter().flat_map(|p| &p.generations);
         let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
         let catalog = CatalogState {
+            gone: GoneKeyspaces::before_opening(&version, in_memory),
             version,
             manifest_snapshot_len: manifest.len(),
             manifest,
             append_tried: false,
             quarantined: Vec::new(),
-            gone: GoneKeyspaces::before_opening(in_memory.unwrap_or_default()),
             targets,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
