@@ -223,7 +223,11 @@ impl<'a> Ingest<'a> {
             return Err(Error::invalid(what, "ingest it in parts"));
         }
         let mut plan = IngestPlan::new(metas.into_iter().map(open).collect());
+        // What a flush gives up can be compared no longer: most of the comparison is made before it.
+        let reads = self.reads.filter(|_| !seeded!(BatchTablesUnchecked));
+        let compare = || reads.map_or(Ok(()), |reads| background.write.compare(reads));
         for round in 0.. {
+            compare()?;
             background.write.flush_memtables()?;
             background.core.work.notify();
             let has_room = || background.has_room(&background.catalog.lock(), &plan);
@@ -231,9 +235,7 @@ impl<'a> Ingest<'a> {
                 .core
                 .wait_while(has_room, || background.check_room(&plan))?;
             plan.divide(&Arc::clone(&background.read.view.load().version))?;
-            if let Some(reads) = self.reads.filter(|_| !seeded!(BatchTablesUnchecked)) {
-                background.write.compare(reads)?;
-            }
+            compare()?;
             let patient = round < PATIENT_ROUNDS;
             if self.try_commit(&mut plan, patient)? {
                 break;

@@ -130,6 +130,15 @@ fn a_batch_beyond_memory_conflicts_as_any_other() {
             assert_eq!(db.iter().count(), MANY as usize / 2 + 1);
         }
     }
+    // What is written between the comparison and the tables conflicts, too.
+    let mut transaction = db.begin();
+    assert!(transaction.get("read").unwrap().is_some());
+    (0..MANY / 2).for_each(|n| transaction.put(key(n), "a lost value").unwrap());
+    let error = transaction
+        .into_txn()
+        .commit_after(|| db.put("read", "again").unwrap());
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(&db.get(key(3)).unwrap().unwrap()[..], b"some value");
     // One that had begun before the batch conflicts with it.
     let mut earlier = db.begin();
     assert!(earlier.get(key(3)).unwrap().is_some());
