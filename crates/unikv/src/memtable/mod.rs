@@ -33,7 +33,7 @@ pub(crate) use batch::limits::{check_mark, check_put};
 pub use batch::operation::Operation;
 pub(crate) use batch::ranges::deletable;
 pub(crate) use iter::MemtableIter;
-pub(crate) use ops::{BadOp, BatchOp, OpsIter, encode_op};
+pub(crate) use ops::{BadOp, BatchOp, LEAST_OP_LEN, OpsIter, encode_op};
 
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
@@ -48,7 +48,7 @@ use ranges::MemRanges;
 #[cfg(test)]
 pub(crate) use sorted_batch::MOST_OPERATIONS;
 use sorted_batch::NumberedBatch;
-pub(crate) use sorted_batch::{OpOrder, Reserved, SortedBatch};
+pub(crate) use sorted_batch::{BatchSorter, OpOrder, Reserved, SortedBatch};
 use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.

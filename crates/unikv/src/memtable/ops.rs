@@ -22,6 +22,8 @@ use std::path::Path;
 const FLAG_EXPIRY: u8 = 1;
 pub(super) const OP_HEADER_LEN: usize = 1 + 1 + 4 + 4;
 pub(super) const EXPIRY_LEN: usize = 8;
+/// No operation takes less.
+pub(crate) const LEAST_OP_LEN: usize = OP_HEADER_LEN + KEYSPACE_PREFIX_LEN;
 
 /// Appends one operation on an engine key, which is within the limits.
 pub(crate) fn encode_op(
@@ -66,6 +68,13 @@ pub(crate) struct BatchOp<'a> {
 }
 
 impl<'a> BatchOp<'a> {
+    /// What it takes encoded.
+    #[inline]
+    pub(super) fn encoded_len(&self) -> usize {
+        let expiry = self.expiry_ms.map_or(0, |_| EXPIRY_LEN);
+        OP_HEADER_LEN + expiry + self.key.len() + self.value.len()
+    }
+
     /// What it is as a range tombstone with this number; `None`: it is another operation.
     #[inline]
     pub(crate) fn as_range(&self, seq: SeqNo) -> Option<RangeRef<'a>> {
@@ -133,6 +142,27 @@ impl<'a> OpsIter<'a> {
             decoder: Decoder::new(ops),
             total_len: ops.len(),
         }
+    }
+
+    /// The operation at the start of `bytes`, where one was decoded before.
+    #[inline]
+    pub(super) fn again(bytes: &'a [u8]) -> Option<BatchOp<'a>> {
+        let (header, rest) = bytes.split_first_chunk::<OP_HEADER_LEN>()?;
+        let [kind, flags, k0, k1, k2, k3, v0, v1, v2, v3] = *header;
+        let (expiry_ms, rest) = if flags & FLAG_EXPIRY != 0 {
+            let (ms, rest) = rest.split_first_chunk()?;
+            (Some(u64::from_le_bytes(*ms)), rest)
+        } else {
+            (None, rest)
+        };
+        let (key, rest) = rest.split_at_checked(u32::from_le_bytes([k0, k1, k2, k3]) as usize)?;
+        let value = rest.get(..u32::from_le_bytes([v0, v1, v2, v3]) as usize)?;
+        Some(BatchOp {
+            kind: Kind::from_byte(kind)?,
+            key,
+            value,
+            expiry_ms,
+        })
     }
 
     /// Where the next operation begins, from the start of the encoded operations.
@@ -274,6 +304,14 @@ mod tests {
             (&b"value"[..], &b"keyspace"[..])
         );
         assert_eq!((ops[4], ops[5].value), (expiring, &external[..]));
+        let (mut at, mut again) = (OpsIter::new(&bytes), Vec::new());
+        while !bytes[at.offset()..].is_empty() {
+            let (begin, op) = (at.offset(), OpsIter::again(&bytes[at.offset()..]).unwrap());
+            again.push(op);
+            at.next();
+            assert_eq!(at.offset() - begin, op.encoded_len());
+        }
+        assert_eq!(again, ops);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::MemEntry;
 use super::arena::ArenaPool;
 use super::ops::{BadOp, BatchOp, OpsIter};
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::range_tombstones::{Piece, RangeTombstones};
+use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
 use crate::base::seeded::slip;
 use std::cmp::Ordering;
 use std::mem::size_of;
@@ -39,6 +39,8 @@ pub(crate) struct OpOrder {
     /// The bytes with which all keys begin.
     prefix: Vec<u8>,
     entries: Vec<Entry>,
+    /// So many of the first entries have heads from when the prefix was longer.
+    outdated: usize,
 }
 
 impl OpOrder {
@@ -49,12 +51,13 @@ impl OpOrder {
 
     /// The order of those operations that are no range deletes and whose keys are `wanted`.
     pub(crate) fn of(ops: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Result<OpOrder, BadOp> {
-        let mut order = OpOrder::new(ops, 0)?;
-        for op in numbered(ops) {
-            let (offset, index, op) = op?;
+        let (mut order, mut offset) = (OpOrder::default(), 0);
+        for (index, op) in (0..).zip(OpsIter::new(ops)) {
+            let op = op?;
             if op.kind != Kind::RangeDelete && wanted(op.key) {
-                order.add(offset, index, &op);
+                order.add(offset, index, op.key);
             }
+            offset += op.encoded_len();
         }
         order.sort(ops);
         Ok(order)
@@ -67,23 +70,35 @@ impl OpOrder {
         all.filter(move |op| last.replace(op.key) != Some(op.key))
     }
 
-    fn new(ops: &[u8], len: usize) -> Result<OpOrder, BadOp> {
-        Ok(OpOrder {
-            prefix: shared_prefix(ops)?,
+    fn with_capacity(len: usize) -> OpOrder {
+        OpOrder {
             entries: Vec::with_capacity(len),
-        })
+            ..OpOrder::default()
+        }
     }
 
-    fn add(&mut self, offset: u32, index: u32, op: &BatchOp<'_>) {
-        let head = head_of(op.key.get(self.prefix.len()..).unwrap_or_default());
+    fn add(&mut self, offset: usize, index: u32, key: &[u8]) {
+        if self.entries.is_empty() {
+            self.prefix = key.to_vec();
+        } else if !key.starts_with(&self.prefix) {
+            let same = self.prefix.iter().zip(key).take_while(|(a, b)| a == b);
+            self.prefix.truncate(same.count());
+            self.outdated = self.entries.len();
+        }
         self.entries.push(Entry {
-            head,
-            offset,
+            head: head_of(key.get(self.prefix.len()..).unwrap_or_default()),
+            // A batch is shorter than 4 GiB.
+            offset: offset as u32,
             index,
         });
     }
 
     fn sort(&mut self, ops: &[u8]) {
+        let prefix_len = self.prefix.len();
+        for entry in self.entries.iter_mut().take(self.outdated) {
+            entry.head = head_of(key_at(ops, entry).get(prefix_len..).unwrap_or_default());
+        }
+        self.outdated = 0;
         self.entries.sort_unstable_by(|a, b| {
             let by_head = a.head.cmp(&b.head);
             let by_key = by_head.then_with(|| key_at(ops, a).cmp(key_at(ops, b)));
@@ -109,20 +124,9 @@ impl OpOrder {
     }
 }
 
-/// The operations, each with the place where it is encoded and its number.
-fn numbered(ops: &[u8]) -> impl Iterator<Item = Result<(u32, u32, BatchOp<'_>), BadOp>> {
-    let (mut at, mut index) = (OpsIter::new(ops), 0);
-    std::iter::from_fn(move || {
-        let offset = at.offset() as u32;
-        let op = at.next()?;
-        index += 1;
-        Some(op.map(|op| (offset, index - 1, op)))
-    })
-}
-
 fn op_at<'a>(ops: &'a [u8], entry: &Entry) -> Option<BatchOp<'a>> {
     // It was decoded when the operations were put in order.
-    OpsIter::new(ops.get(entry.offset as usize..)?).next()?.ok()
+    OpsIter::again(ops.get(entry.offset as usize..)?)
 }
 
 fn key_at<'a>(ops: &'a [u8], entry: &Entry) -> &'a [u8] {
@@ -184,35 +188,12 @@ impl SortedBatch {
     }
 
     /// Sorts the operations `ops`. `reserved` counts about what that takes.
-    pub(crate) fn new(
-        ops: &[u8],
-        len: usize,
-        mut reserved: Reserved,
-    ) -> Result<SortedBatch, BadOp> {
-        let mut order = OpOrder::new(ops, len)?;
-        let (mut ranges, mut count, mut key_bytes) = (Vec::new(), 0, 0);
-        for op in numbered(ops) {
-            let (offset, index, op) = op?;
-            count = index + 1;
-            if let Some(range) = op.as_range(SeqNo(u64::from(index))) {
-                ranges.push(range);
-                continue;
-            }
-            key_bytes += op.key.len();
-            order.add(offset, index, &op);
+    pub(crate) fn new(ops: &[u8], len: usize, reserved: Reserved) -> Result<SortedBatch, BadOp> {
+        let mut sorter = BatchSorter::new(len, reserved);
+        for op in OpsIter::new(ops) {
+            sorter.add(&op?);
         }
-        order.sort(ops);
-        let (ops, ranges) = (ops.to_vec(), RangeTombstones::of(&ranges));
-        let in_order = OpOrder::memory_bytes(order.entries.capacity());
-        reserved.set(ops.capacity() + in_order + ranges.memory_bytes());
-        Ok(SortedBatch {
-            ops,
-            order,
-            ranges,
-            count,
-            key_bytes,
-            reserved,
-        })
+        Ok(sorter.finish(ops))
     }
 
     /// The ranges that it deletes, those that meet joined to one.
@@ -238,16 +219,59 @@ impl SortedBatch {
 /// What a range tombstone takes, about, beside its bounds.
 const RANGE_BYTES: usize = 80;
 
-/// The bytes with which all keys of the operations begin.
-fn shared_prefix(ops: &[u8]) -> Result<Vec<u8>, BadOp> {
-    let mut prefix: Option<&[u8]> = None;
-    for op in OpsIter::new(ops) {
-        let key = op?.key;
-        let shared = prefix.get_or_insert(key);
-        let same = shared.iter().zip(key).take_while(|(a, b)| a == b).count();
-        *shared = &key[..same];
+/// Takes the operations of a batch one after the other, and sorts them.
+pub(crate) struct BatchSorter<'a> {
+    order: OpOrder,
+    ranges: Vec<RangeRef<'a>>,
+    /// Of the operations so far.
+    bytes: usize,
+    count: u32,
+    key_bytes: usize,
+    reserved: Reserved,
+}
+
+impl<'a> BatchSorter<'a> {
+    /// Room for `len` operations. `reserved` counts about what they take.
+    pub(crate) fn new(len: usize, reserved: Reserved) -> BatchSorter<'a> {
+        BatchSorter {
+            order: OpOrder::with_capacity(len),
+            ranges: Vec::new(),
+            bytes: 0,
+            count: 0,
+            key_bytes: 0,
+            reserved,
+        }
     }
-    Ok(prefix.unwrap_or_default().to_vec())
+
+    /// Takes the next operation.
+    pub(crate) fn add(&mut self, op: &BatchOp<'a>) {
+        match op.as_range(SeqNo(u64::from(self.count))) {
+            Some(range) => self.ranges.push(range),
+            None => {
+                self.key_bytes += op.key.len();
+                self.order.add(self.bytes, self.count, op.key);
+            }
+        }
+        self.bytes += op.encoded_len();
+        self.count += 1;
+    }
+
+    /// All of them, whose encoding is `ops`.
+    pub(crate) fn finish(self, ops: &[u8]) -> SortedBatch {
+        let (mut order, mut reserved) = (self.order, self.reserved);
+        order.sort(ops);
+        let (ops, ranges) = (ops.to_vec(), RangeTombstones::of(&self.ranges));
+        let in_order = OpOrder::memory_bytes(order.entries.capacity());
+        reserved.set(ops.capacity() + in_order + ranges.memory_bytes());
+        SortedBatch {
+            ops,
+            order,
+            ranges,
+            count: self.count,
+            key_bytes: self.key_bytes,
+            reserved,
+        }
+    }
 }
 
 fn head_of(bytes: &[u8]) -> u64 {

@@ -4,8 +4,9 @@
 //! Invariants:
 //! - The cost of a byte grows without a jump, with the square of what is used beyond the fill at
 //!   which slowing begins. A writer waits only when something is full.
-//! - The rate is one for all writers: a pause begins where that of another ends. A write that may
-//!   not wait is refused where it would pause.
+//! - The rate is one for all writers: a pause begins where that of another ends. But a short write
+//!   does not pause for what long ones owe: these pause for both. A write that may not wait is
+//!   refused where it would pause.
 //! - What a write may supersede beyond its own bytes, a delete above all, costs what space costs.
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
@@ -43,8 +44,8 @@ const MERGES_AT_LIMIT: u64 = 4;
 const MOST_BETWEEN: u32 = 3;
 /// What a merge takes in any case says nothing of bytes.
 const LEAST_MERGED_KIB: u64 = 1 << 10;
-/// The shortest pause; the longest for what earlier writes owe; and the longest of all, which only
-/// batches of some MiB come to.
+/// The shortest pause; the longest of a short write, also for what others owe; and the longest of
+/// all, which only batches of some MiB come to.
 const LEAST_PAUSE_NS: i64 = 500_000;
 const LONGEST_OWED_PAUSE_NS: i64 = 10_000_000;
 pub(crate) const LONGEST_PAUSE_NS: i64 = 100_000_000;
@@ -104,9 +105,16 @@ impl MergePace {
     }
 }
 
-/// What writers owe.
+/// What writers owe. A write is long if its own cost is more than a short one may pause for others.
 #[derive(Debug, Default)]
 struct Debt {
+    short: Account,
+    long: Account,
+}
+
+/// What short writes owe, or long ones.
+#[derive(Debug, Default)]
+struct Account {
     /// What no pause has been begun for; negative, pauses have taken longer than they were to.
     owed_ns: i64,
     /// When the pauses end that have been begun.
@@ -116,40 +124,67 @@ struct Debt {
 impl Debt {
     /// Adds the cost of a write; returns how long its writer is to pause from `now_ns` on.
     fn add(&mut self, cost_ns: i64, now_ns: i64) -> Option<i64> {
+        if cost_ns > LONGEST_OWED_PAUSE_NS {
+            self.long.until_ns = self.long.until_ns.max(self.short.until_ns);
+            return self.long.add(cost_ns, now_ns, LONGEST_PAUSE_NS);
+        }
+        if self.long.until_ns > now_ns {
+            // The next long write pauses for what short ones wrote while this one pauses.
+            self.long.until_ns = self.long.until_ns.saturating_add(cost_ns);
+        }
+        self.short.add(cost_ns, now_ns, LONGEST_OWED_PAUSE_NS)
+    }
+
+    /// Whether a write of this cost would pause. If so, time settles what is owed from `now_ns` on.
+    fn would_pause(&mut self, cost_ns: i64, now_ns: i64) -> bool {
+        if cost_ns > LONGEST_OWED_PAUSE_NS {
+            self.long.would_pause(cost_ns, now_ns)
+        } else {
+            self.short.would_pause(cost_ns, now_ns)
+        }
+    }
+
+    /// What a pause for this cost took too long is credited, but not for ever.
+    fn credit(&mut self, cost_ns: i64, ns: i64) {
+        let account = if cost_ns > LONGEST_OWED_PAUSE_NS {
+            &mut self.long
+        } else {
+            &mut self.short
+        };
+        account.owed_ns = account.owed_ns.saturating_sub(ns).max(-LEAST_PAUSE_NS);
+    }
+}
+
+impl Account {
+    /// See [`Debt::add`]. The pause is at most `most_ns`.
+    fn add(&mut self, cost_ns: i64, now_ns: i64, most_ns: i64) -> Option<i64> {
         self.owed_ns = self.owed_ns.saturating_add(cost_ns);
         let begun = self.until_ns.saturating_sub(now_ns).max(0);
         let all = begun.saturating_add(self.owed_ns);
         if all < LEAST_PAUSE_NS {
             return None;
         }
-        // What is owed by others must not make a short write wait for long.
-        let most = cost_ns.clamp(LONGEST_OWED_PAUSE_NS, LONGEST_PAUSE_NS);
-        let pause = all.min(most);
+        let pause = all.min(most_ns);
         let all = all.min(pause + MOST_OWED_NS);
-        *self = Debt {
+        *self = Account {
             owed_ns: 0,
             until_ns: now_ns.saturating_add(all),
         };
         Some(pause)
     }
 
-    /// Whether a write of this cost would pause. If so, time settles what is owed from `now_ns` on.
+    /// See [`Debt::would_pause`].
     fn would_pause(&mut self, cost_ns: i64, now_ns: i64) -> bool {
         let begun = self.until_ns.saturating_sub(now_ns).max(0);
         let due = begun.saturating_add(self.owed_ns);
         if due.saturating_add(cost_ns) < LEAST_PAUSE_NS {
             return false;
         }
-        *self = Debt {
+        *self = Account {
             owed_ns: 0,
             until_ns: now_ns.saturating_add(due),
         };
         true
-    }
-
-    /// What a pause took too long is credited, but not for ever.
-    fn credit(&mut self, ns: i64) {
-        self.owed_ns = self.owed_ns.saturating_sub(ns).max(-LEAST_PAUSE_NS);
     }
 }
 
@@ -331,7 +366,7 @@ impl Backpressure {
             return;
         };
         let took = self.delay(pause);
-        pressure.debt.lock().credit(took - pause);
+        pressure.debt.lock().credit(cost, took - pause);
         let cause = pressure.cause.load(Ordering::Relaxed);
         let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
         self.core.counters.count_pause(cause, took.unsigned_abs());
@@ -376,7 +411,7 @@ mod tests {
     use crate::engine::tests::{Machine, small};
 
     #[test]
-    fn what_a_batch_owes_beyond_the_longest_pause_is_settled_by_later_writes() {
+    fn what_a_long_write_owes_beyond_the_longest_pause_is_settled_by_later_long_ones() {
         let machine = Machine::new(5);
         let (db, _) = machine.open(small());
         let engine = &db.0.engine;
@@ -391,14 +426,32 @@ mod tests {
         assert_eq!(pace(20 << 10), 20);
         // 256 ms: two pauses at once would be too long for those who wait.
         assert_eq!(pace(256 << 10), 100);
-        assert_eq!(pace(0), 10);
-        assert_eq!(pace(54 << 10), 54);
-        assert_eq!((0..20).map(|_| pace(0)).sum::<u128>(), 146);
+        assert_eq!(pace(0), 0, "a short write does not pause for a long one");
+        assert_eq!((0..5).map(|_| pace(2 << 10)).sum::<u128>(), 10);
+        // 156 ms and its own 20, and what the short ones cost: 10 ms have passed since.
+        assert_eq!(pace(20 << 10), 100);
+        assert_eq!(pace(20 << 10), 96);
         // A debt from when a byte cost much is not carried for ever.
         assert_eq!(pace(1 << 30), 100);
-        assert_eq!((0..200).map(|_| pace(0)).sum::<u128>(), 1000);
+        let later = (0..30).map(|_| pace(11 << 10)).collect::<Vec<_>>();
+        assert_eq!(later.iter().filter(|pause| **pause == 100).count(), 11);
+        assert_eq!(later.last(), Some(&11));
         costs.store(0, Ordering::Relaxed);
         assert_eq!(pace(1 << 20), 0);
+    }
+
+    #[test]
+    fn short_writers_pause_for_each_other() {
+        let mut debt = Debt::default();
+        let ms = |ms: i64| ms * 1_000_000;
+        // Eight at one moment, each of 4 ms.
+        let pauses: Vec<_> = (0..8).filter_map(|_| debt.add(ms(4), 0)).collect();
+        assert_eq!(pauses, [4, 8, 10, 10, 10, 10, 10, 10].map(ms));
+        assert_eq!(
+            debt.add(ms(50), 0),
+            Some(ms(82)),
+            "a long one for all of them"
+        );
     }
 
     #[test]

@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::events::{OpeningPhase, RecoveryReport};
 use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, WalWrite, replay};
-use crate::memtable::{ArenaPool, BadOp, BatchOp, Memtable, OpsIter, Reserved, SortedBatch};
+use crate::memtable::{
+    ArenaPool, BadOp, BatchOp, BatchSorter, LEAST_OP_LEN, Memtable, OpsIter, Reserved, SortedBatch,
+};
 use crate::partition::{LargeFiles, MemtableHandle};
 use crate::record::External;
 use crate::version::Version;
@@ -141,17 +143,17 @@ impl<'a> WalReplay<'a> {
         write: &WalWrite<'_>,
         version: &Version,
     ) -> Result<(MemtableHandle, bool)> {
-        let (large, mut ranges) = (LargeFiles::default(), 0);
+        let large = LargeFiles::default();
         let last_keyspace = version.counters.last_keyspace;
+        // The count may be wrong, which is found out at the end.
+        let len = (write.count as usize).min(write.ops.len() / LEAST_OP_LEN);
+        // What ranges take beyond that is counted once they are built.
+        let bytes = SortedBatch::memory_bytes(write.ops.len(), len, 0);
+        let mut sorter = BatchSorter::new(len, Reserved::new(self.pool, bytes));
         let expires = self.each_op(segment, &large, write, last_keyspace, |_, op| {
-            ranges += usize::from(op.kind == Kind::RangeDelete);
+            sorter.add(op);
         })?;
-        let len = write.count as usize;
-        let bytes = SortedBatch::memory_bytes(write.ops.len(), len, ranges);
-        let reserved = Reserved::new(self.pool, bytes);
-        let path = || self.store.dir().join(file_names::wal(segment));
-        let batch = SortedBatch::new(write.ops, len, reserved);
-        let batch = batch.map_err(|bad| bad.in_log(&path()))?;
+        let batch = sorter.finish(write.ops);
         let table = Memtable::of_batch(batch, write.base_seq, version.counters.hash_seed);
         if let Some(mark) = write.host_mark {
             table.note_mark(write.last_seq(), mark);
