@@ -42,6 +42,9 @@ torture() {
     dir=$(mktemp -d -p target torture.XXXXXX)
     cargo build --release --locked -p unikv-cli
     target/release/unikv torture "$dir/db" --minutes "${TORTURE_MINUTES:-30}" --fresh
+    # Some thousand partitions.
+    target/release/unikv torture "$dir/db" --minutes "${TORTURE_MINUTES:-30}" --fresh \
+        --shape usual --partition-bytes 256k --unsorted-bytes 64k
     rm -rf "$dir"
 }
 

@@ -79,6 +79,8 @@ pub enum Op {
     Write(Vec<(Key, Option<Value>)>, Option<bool>),
     /// `delete_range`, or a batch of that and what comes after it.
     DeleteRange(Range, Vec<(Key, Option<Value>)>),
+    /// A batch of range deletes, and of what comes after them.
+    DeleteRanges(Vec<Range>, Vec<(Key, Option<Value>)>),
     /// `get` and `contains_key`.
     Get(Key),
     /// `multi_get`.
@@ -216,6 +218,8 @@ pub enum SpaceOp {
     Rename(usize, usize),
     /// A batch over several, and the default one; `true`: durable.
     Write(Vec<(Option<usize>, Key, Option<Value>)>, bool),
+    /// Makes one, writes these to it and drops it, so often.
+    Churn(usize, Vec<(Key, Option<Value>)>, u16),
     /// `delete_range` in one.
     DeleteRange(usize, Range),
     /// `ingest_sorted` into one.

@@ -2,7 +2,7 @@
 //!
 //! `model` says what each version of a key is, `oracle` which version it has, `worker` is one
 //! thread of the load, `held` the snapshots and iterators that it holds, `ranges` judges scans,
-//! `pins` bounds what snapshots keep, `verify` compares everything, `watch` reports and looks for
+//! `pins` bounds what snapshots keep, `scratch` works in keyspaces of a thread's own, `verify` compares everything, `watch` reports and looks for
 //! drift.
 
 mod held;
@@ -10,6 +10,7 @@ mod model;
 mod oracle;
 mod pins;
 mod ranges;
+mod scratch;
 mod verify;
 mod watch;
 mod worker;
@@ -50,8 +51,10 @@ const MOST_KEYS: u64 = 1_000_000;
 const LONG_HELP: &str = "\
 Each thread owns a share of the keys and remembers their versions. It puts, deletes and writes
 batches of eight, gets and scans its own keys, which must be exactly as it left them, reads those of
-the others, and holds snapshots and iterators for seconds to many minutes. The first thread now and
-then makes all iterators let go of their views, after which they must go on as before. Of the usual
+the others, and holds snapshots and iterators for seconds to many minutes. Now and then it makes a
+keyspace of its own, writes batches of up to 50,000 operations and 8,000 range deletes to it, reads
+all of it in a transaction that takes the first keys, and drops it some rounds later. The first thread
+now and then makes all iterators let go of their views, after which they must go on as before. Of the usual
 shape values have 16 bytes to 1 MiB, 2 KB on average; with --memtable-bytes 2m and less the longest go to
 files of their own. Others have longer keys, shorter values, or a few that are much longer.
 
@@ -157,6 +160,7 @@ impl Torture {
         if oracle.continued {
             self.verify(&db, &oracle, true)?;
         }
+        scratch::drop_all(&db)?;
         if self.minutes > 0.0 {
             self.load(&db, &oracle)?;
             self.verify(&db, &oracle, false)?;
@@ -243,6 +247,7 @@ impl Torture {
         let (stop, counts) = (AtomicBool::new(false), Arc::new(Counts::default()));
         let started = Instant::now();
         let limits = space_limits(&db.options(), self.space_floor);
+        let threads = self.threads;
         let space = SpaceWatch::start(self.dir.clone(), limits, {
             let (oracle, counts, db) = (Arc::clone(oracle), Arc::clone(&counts), db.clone());
             let held_files = HeldFiles::default();
@@ -251,7 +256,8 @@ impl Torture {
                 live_bytes: oracle.live_bytes(),
                 frame_bytes: oracle.frame_bytes(),
                 pinned_bytes: held_files.most(db.stats().pins.bytes, Instant::now())
-                    + (counts.pinned_bytes() as f64 * limits.max_space_amp) as u64,
+                    + ((counts.pinned_bytes() + counts.scratch_bytes(threads)) as f64
+                        * limits.max_space_amp) as u64,
             }
         });
         let shared = Shared {

@@ -6,6 +6,7 @@ use crate::torture::model::{Effect, Record};
 use crate::torture::oracle::{Found, Oracle};
 use crate::torture::pins::Pins;
 use crate::torture::ranges::{expect_range, wide_scan};
+use crate::torture::scratch::Scratch;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::fmt::Display;
@@ -46,6 +47,8 @@ pub struct Counts {
     pub releases: AtomicU64,
     /// Bytes of keys and values written, and of those that deletes took away.
     pub written_bytes: AtomicU64,
+    /// What the scratch keyspaces of one thread took, at most.
+    most_scratch_bytes: AtomicU64,
     pub pins: Pins,
 }
 
@@ -53,6 +56,21 @@ impl Counts {
     /// What snapshots keep, at most.
     pub fn pinned_bytes(&self) -> u64 {
         self.pins.bytes(|| self.written())
+    }
+
+    /// Counts what the scratch keyspaces of a thread take.
+    pub fn note_scratch(&self, bytes: u64) {
+        self.most_scratch_bytes.fetch_max(bytes, Ordering::Relaxed);
+    }
+
+    /// What scratch keyspaces take, at most, and what of them is to be collected yet.
+    pub fn scratch_bytes(&self, threads: u64) -> u64 {
+        threads * self.most_scratch_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts bytes that are written to keyspaces.
+    pub fn add_written(&self, bytes: u64) {
+        add(&self.written_bytes, bytes);
     }
 
     pub fn written(&self) -> u64 {
@@ -75,6 +93,7 @@ pub struct Worker<'a> {
     batch: Batch,
     snapshots: Vec<HeldSnapshot<'a>>,
     iterators: Vec<HeldIterator>,
+    scratch: Scratch,
 }
 
 impl<'a> Worker<'a> {
@@ -89,6 +108,7 @@ impl<'a> Worker<'a> {
             batch: Batch::new(),
             snapshots: Vec::new(),
             iterators: Vec::new(),
+            scratch: Scratch::new(thread),
         }
     }
 
@@ -122,7 +142,7 @@ impl<'a> Worker<'a> {
             let scanned = iterator.advance(u64::MAX)?;
             add(&self.shared.counts.scanned, scanned);
         }
-        Ok(())
+        self.scratch.end()
     }
 
     fn step(&mut self) -> Result<(), Failure> {
@@ -135,6 +155,9 @@ impl<'a> Worker<'a> {
             99_600..99_700 => self.multi_get(),
             99_700..99_800 => self.hold_snapshot(),
             99_800..99_900 => self.hold_iterator(),
+            99_900..99_902 => self
+                .scratch
+                .round(self.shared.db, &mut self.rng, self.shared.counts),
             _ => self.flush_sometimes(),
         }
     }

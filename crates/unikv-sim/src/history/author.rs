@@ -80,6 +80,14 @@ impl History {
             config: config.clone(),
             ..author
         };
+        let mut many = Author {
+            rng: SmallRng::seed_from_u64(seed ^ 0x3a_9f00),
+            aside: SmallRng::seed_from_u64(seed ^ 0xb_3a9f),
+            keys: author.keys.clone(),
+            config: config.clone(),
+            stamp: 0x70_0000,
+            ..author
+        };
         let has_exports = exports::are_in(seed);
         let has_runs = runs::are_in(seed);
         let has_ranges = ranges::are_in(seed);
@@ -139,6 +147,12 @@ impl History {
                     }
                     _ => ranges.range_delete(),
                 });
+            }
+            if has_ranges && many.aside.random_range(0..60) == 0 {
+                ops.push(many.range_deletes());
+            }
+            if has_keyspaces && many.aside.random_range(0..100) == 0 {
+                ops.push(Op::Keyspaces(many.churn()));
             }
             if has_runs && runs.aside.random_range(0..RUN_EVERY) == 0 {
                 runs.run(&mut ops);

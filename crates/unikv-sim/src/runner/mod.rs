@@ -365,6 +365,7 @@ impl Runner {
                 self.maintain("compact_range", |db| db.compact_range(bounds), true)
             }
             Op::DeleteRange(range, after) => self.delete_range(range, after),
+            Op::DeleteRanges(ranges, after) => self.delete_ranges(ranges, after),
             Op::Ingest(changes, mark) => self.ingest(changes, *mark),
             Op::Quiesce => self.quiesce(op),
             Op::Step(steps) => {

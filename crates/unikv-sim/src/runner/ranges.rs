@@ -9,6 +9,7 @@ use crate::history::{Key, Range};
 use crate::oracle::Change;
 use crate::spaces::{self, NAMES, key_in};
 use crate::value::Value;
+use std::collections::BTreeSet;
 use std::ops::{Bound, RangeBounds};
 use unikv::Batch;
 
@@ -54,6 +55,35 @@ impl Runner {
         // An empty range writes nothing.
         let writes = !after.is_empty() || !is_empty(range);
         self.change("delete_range", changes, delete, syncs && writes)?;
+        Ok(())
+    }
+
+    /// Deletes ranges, and writes what comes after them, in one batch.
+    pub(super) fn delete_ranges(
+        &mut self,
+        ranges: &[Range],
+        after: &[(Key, Option<Value>)],
+    ) -> Result<(), Interrupt> {
+        let deleted: BTreeSet<_> = ranges
+            .iter()
+            .flat_map(|range| self.ever_in(range))
+            .collect();
+        let deleted = deleted.into_iter().map(|key| (key, None));
+        let changes = deleted.chain(self.changes(after)).collect();
+        let mut batch = Batch::new();
+        for range in ranges {
+            batch.delete_range(as_bytes(&range.bounds()));
+        }
+        for (key, value) in after {
+            add(&mut batch, None, key, *value);
+        }
+        let syncs = self.config.syncs_every_write() && !batch.is_empty();
+        self.change(
+            "delete_ranges",
+            changes,
+            |runner| runner.db().write(&batch),
+            syncs,
+        )?;
         Ok(())
     }
 

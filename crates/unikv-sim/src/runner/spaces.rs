@@ -21,6 +21,18 @@ impl Runner {
             SpaceOp::Empty(name) => self.empty_space(NAMES[*name]),
             SpaceOp::Rename(from, to) => self.rename_space(NAMES[*from], NAMES[*to]),
             SpaceOp::Write(changes, sync) => self.write_to_spaces(changes, *sync),
+            SpaceOp::Churn(name, changes, often) => {
+                let changes: Vec<_> = changes
+                    .iter()
+                    .map(|(key, value)| (Some(*name), key.clone(), *value))
+                    .collect();
+                for _ in 0..*often {
+                    self.make_space(NAMES[*name])?;
+                    self.write_to_spaces(&changes, false)?;
+                    self.drop_space(NAMES[*name])?;
+                }
+                Ok(())
+            }
             SpaceOp::DeleteRange(name, range) => self.delete_range_in_space(*name, range),
             SpaceOp::Ingest(name, changes) => self.ingest_into_space(NAMES[*name], changes),
             SpaceOp::Read(name, keys, range, walk) => {

@@ -8,6 +8,7 @@
 pub mod bounds;
 mod changes;
 mod expiry;
+mod many;
 mod script;
 mod scripts;
 mod writes;

@@ -5,10 +5,14 @@
 use super::Scenario;
 use super::changes::changes;
 use super::expiry::expiry;
+use super::many::{
+    batches_beyond_memory, keyspace_churn, large_batches, long_transactions, many_partitions,
+    wide_range_deletes,
+};
 use super::script::{Script, key, quiet};
 use super::writes::{
-    batches_over_partitions, copies, deletes, disk_full, ingest, large_batches, large_values,
-    manifest_renewal, reopening, snapshots, wal_rotation,
+    batches_over_partitions, copies, deletes, disk_full, ingest, large_values, manifest_renewal,
+    reopening, snapshots, wal_rotation,
 };
 use crate::config::Config;
 use crate::history::{History, Op, Range, Walk};
@@ -21,7 +25,7 @@ use unikv::vfs::sim::Op as Call;
 type Aimed = (&'static str, History, fn(&Seen) -> bool);
 
 pub fn all() -> Vec<Scenario> {
-    let aimed: [Aimed; 23] = [
+    let aimed: [Aimed; 28] = [
         ("flush", flush(), |seen| {
             let it = seen.coverage;
             it.flushes >= 12 && it.merges == 0
@@ -56,6 +60,21 @@ pub fn all() -> Vec<Scenario> {
         }),
         ("large_batches", large_batches(), |seen| {
             seen.coverage.large >= 30
+        }),
+        ("batches_beyond_memory", batches_beyond_memory(), |seen| {
+            seen.coverage.ingests >= 4
+        }),
+        ("wide_range_deletes", wide_range_deletes(), |seen| {
+            seen.coverage.flushes >= 8 && seen.coverage.merges >= 3
+        }),
+        ("keyspace_churn", keyspace_churn(), |seen| {
+            seen.count(Call::Append, "MANIFEST") >= 60
+        }),
+        ("long_transactions", long_transactions(), |seen| {
+            seen.coverage.flushes >= 8
+        }),
+        ("many_partitions", many_partitions(), |seen| {
+            seen.coverage.splits >= 10 && seen.coverage.merges >= 30
         }),
         ("ingest", ingest(), |seen| seen.coverage.ingests >= 8),
         ("wal_rotation", wal_rotation(), |seen| {

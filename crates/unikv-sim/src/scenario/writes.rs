@@ -28,24 +28,6 @@ pub(super) fn large_values() -> History {
     })
 }
 
-/// Batches larger than a memtable give up values of their own.
-pub(super) fn large_batches() -> History {
-    let mut script = Script::default();
-    for n in 0..9u32 {
-        script.batch((0..16).map(|i| (n + i * 3) % 50), 500, None);
-        script.put([n, n + 20], 100);
-        script.batch((0..10).map(|i| (n * 2 + i) % 50), 900, Some(n % 2 == 0));
-        if n % 4 == 1 {
-            script.hold(0).op(Op::Flush);
-        }
-        script.steps(3).held(0);
-    }
-    script.under(Config {
-        unsorted_bytes: 32 << 10,
-        ..quiet()
-    })
-}
-
 /// Sorted streams between writes, each with its mark.
 pub(super) fn ingest() -> History {
     let mut script = Script::default();

@@ -57,7 +57,10 @@ impl Author {
     pub(super) fn let_expire(&mut self, op: &mut Op) {
         match op {
             Op::Set(_, value) => self.limit(value),
-            Op::Write(changes, _) | Op::DeleteRange(_, changes) | Op::Ingest(changes, _) => {
+            Op::Write(changes, _)
+            | Op::DeleteRange(_, changes)
+            | Op::DeleteRanges(_, changes)
+            | Op::Ingest(changes, _) => {
                 changes.iter_mut().for_each(|(_, value)| self.limit(value));
             }
             Op::Keyspaces(SpaceOp::Write(changes, _)) => {

@@ -104,6 +104,17 @@ impl Author {
         }
     }
 
+    /// A keyspace that is made, written to and dropped, now and then more often than there may be
+    /// segments of the log.
+    pub(super) fn churn(&mut self) -> SpaceOp {
+        let name = self.aside.random_range(0..NAMES.len());
+        let often = *[2, 5, 20, 70].choose(&mut self.aside).expect("a choice");
+        let changes = (0..self.aside.random_range(0..4))
+            .map(|_| (self.key(), self.maybe_value()))
+            .collect();
+        SpaceOp::Churn(name, changes, often)
+    }
+
     /// Now and then many keys, so that there are several tables.
     pub(super) fn ingest(&mut self) -> Op {
         let share = *[0.1, 0.3, 1.0].choose(&mut self.aside).expect("a choice");

@@ -31,6 +31,17 @@ impl Author {
         Op::DeleteRange(range, after)
     }
 
+    /// So many range deletes in one batch that it is a large one, with puts after it.
+    pub(super) fn range_deletes(&mut self) -> Op {
+        let count = self.rng.random_range(2..80);
+        let ranges = (0..count).map(|_| self.narrow_range()).collect();
+        let count = self.rng.random_range(0..6);
+        let after = (0..count)
+            .map(|_| (self.key(), self.maybe_value()))
+            .collect();
+        Op::DeleteRanges(ranges, after)
+    }
+
     /// The same in a keyspace.
     pub(super) fn range_delete_in_space(&mut self) -> SpaceOp {
         let name = self.rng.random_range(0..NAMES.len());
