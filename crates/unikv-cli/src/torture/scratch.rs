@@ -18,7 +18,7 @@ const KEPT: usize = 4;
 /// Puts of one batch, and range deletes of one.
 const MOST_PUTS: u32 = 50_000;
 const MOST_RANGES: u32 = 8_000;
-/// Keys are drawn from so many.
+/// Number of different keys.
 const KEYS: u32 = 100_000;
 /// Keys that are read after a batch.
 const SAMPLES: usize = 50;
@@ -79,9 +79,10 @@ impl Scratch {
         self.kept.push_back(space);
         let entries: usize = self.kept.iter().map(|space| space.model.len()).sum();
         counts.note_scratch(entries as u64 * ENTRY_BYTES);
-        match self.kept.pop_front_if(|_| self.rounds > KEPT as u64) {
-            Some(oldest) => oldest.end(),
-            None => Ok(()),
+        if self.kept.len() > KEPT {
+            self.kept.pop_front().map_or(Ok(()), Space::end)
+        } else {
+            Ok(())
         }
     }
 
@@ -204,7 +205,7 @@ impl Space {
     }
 }
 
-/// As often few as many.
+/// A number up to the greatest, each order of magnitude equally often.
 fn some_of(rng: &mut SmallRng, most: u32) -> u32 {
     let digits = rng.random_range(0.0..f64::from(most).log10());
     10_f64.powf(digits) as u32

@@ -39,7 +39,7 @@ pub(crate) struct OpOrder {
     /// The bytes with which all keys begin.
     prefix: Vec<u8>,
     entries: Vec<Entry>,
-    /// So many of the first entries have heads from when the prefix was longer.
+    /// Number of entries, from the first on, whose heads are from when the prefix was longer.
     outdated: usize,
 }
 

@@ -31,7 +31,7 @@ impl Author {
         Op::DeleteRange(range, after)
     }
 
-    /// So many range deletes in one batch that it is a large one, with puts after it.
+    /// Range deletes in one batch, enough to make it a large one, with puts after them.
     pub(super) fn range_deletes(&mut self) -> Op {
         let count = self.rng.random_range(2..80);
         let ranges = (0..count).map(|_| self.narrow_range()).collect();
