@@ -21,6 +21,8 @@ const USUAL_MEMTABLES: u64 = 3;
 const LEAST_MEMTABLE_PART: u64 = 64;
 /// A sealed memtable counts at least as this part of a full one.
 const SHORT_MEMTABLE_PART: u64 = 8;
+/// How full the room for sealed memtables may be when one more is sealed.
+const LAST_FILL: f64 = (MAX_SEALED as f64 - 0.5) / MAX_SEALED as f64;
 /// A hash index is at most as large as this part of the budget.
 pub(super) const INDEX_PART: u64 = 8;
 /// Per record of a flush: its entry among the table's keys, and its entry in the key section, which
@@ -109,6 +111,8 @@ pub(crate) struct Arbiter {
     pub(super) reads_open: AtomicU64,
     pub(super) reads_charged: AtomicU64,
     pub(super) jobs: Jobs,
+    /// Bytes that large batches wait for.
+    large_waiting: AtomicU64,
     pub(super) tracked: Mutex<Tracked>,
 }
 
@@ -138,6 +142,22 @@ pub(super) struct Tracked {
     /// How many parts of what jobs and one more memtable take the cache is lent, of
     /// [`lending::PARTS`].
     pub(super) lent_parts: u64,
+}
+
+/// A large batch waits for memory. Meanwhile other writers seal fewer memtables, so that it gets
+/// some in the end however fast they write.
+pub(crate) struct LargeBatchWait<'a> {
+    arbiter: &'a Arbiter,
+    progress: &'a Arc<dyn Event>,
+    bytes: u64,
+}
+
+impl Drop for LargeBatchWait<'_> {
+    fn drop(&mut self) {
+        let waiting = &self.arbiter.large_waiting;
+        waiting.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.progress.notify();
+    }
 }
 
 /// A large batch has memory, and is not linked yet.
@@ -174,6 +194,7 @@ impl Arbiter {
             reads_open: AtomicU64::new(0),
             reads_charged: AtomicU64::new(0),
             jobs: Jobs::default(),
+            large_waiting: AtomicU64::new(0),
             tracked: Mutex::default(),
         })
     }
@@ -275,8 +296,31 @@ impl Arbiter {
     /// Whether one more memtable may be sealed. A full one takes a little more or less than it is
     /// made for.
     pub(crate) fn may_seal(&self, view: &View) -> bool {
-        let last = (MAX_SEALED as f64 - 0.5) / MAX_SEALED as f64;
-        self.sealed_fill(view) < last
+        let waiting = self.large_waiting.load(Ordering::Relaxed);
+        if waiting == 0 {
+            return self.sealed_fill(view) < LAST_FILL;
+        }
+        // The open memtable takes room, too.
+        let most = MAX_SEALED as u64 * self.memtable_bytes();
+        let waiting = waiting.saturating_add(2 * self.memtable_bytes());
+        view.sealed.is_empty()
+            || self.sealed_fill(view) + waiting as f64 / (most as f64) < LAST_FILL
+    }
+
+    /// Says that a large batch waits for `bytes`, until the returned guard is dropped. Then
+    /// `progress` is notified.
+    pub(crate) fn wait_for_large<'a>(
+        &'a self,
+        bytes: usize,
+        progress: &'a Arc<dyn Event>,
+    ) -> LargeBatchWait<'a> {
+        let bytes = bytes as u64;
+        self.large_waiting.fetch_add(bytes, Ordering::Relaxed);
+        LargeBatchWait {
+            arbiter: self,
+            progress,
+            bytes,
+        }
     }
 
     /// Counts `bytes` for a large batch, if memtables leave room for it. One may take more than
@@ -285,9 +329,13 @@ impl Arbiter {
     pub(crate) fn reserve<'a>(
         &'a self,
         bytes: usize,
-        nothing_sealed: bool,
+        view: &View,
         progress: &'a Arc<dyn Event>,
     ) -> Option<(Reserved, LargeBatchTurn<'a>)> {
+        if self.sealed_fill(view) >= LAST_FILL {
+            return None;
+        }
+        let nothing_sealed = view.sealed.is_empty();
         let mut tracked = self.tracked.lock();
         let used = self
             .pool

@@ -75,14 +75,15 @@ impl WritePath {
         bytes: usize,
         may_wait: bool,
     ) -> Result<(Reserved, LargeBatchTurn<'_>)> {
-        let mut reserved = None;
+        let (memory, progress) = (&self.core.memory, &self.core.progress);
+        let (mut reserved, mut waits) = (None, None);
         self.wait_without_lock(may_wait, || {
-            if !self.may_seal() {
-                return false;
+            if !self.is_tight() {
+                reserved = memory.reserve(bytes, &self.read.view.load(), progress);
             }
-            let nothing_sealed = self.read.view.load().sealed.is_empty();
-            let progress = &self.core.progress;
-            reserved = self.core.memory.reserve(bytes, nothing_sealed, progress);
+            if reserved.is_none() && may_wait {
+                waits.get_or_insert_with(|| memory.wait_for_large(bytes, progress));
+            }
             reserved.is_some()
         })?;
         reserved.ok_or_else(|| Error::internal("a large batch has no memory"))

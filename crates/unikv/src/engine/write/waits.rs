@@ -27,12 +27,15 @@ impl WritePath {
         self.core.wait_while(flushed, || self.check_flushes())
     }
 
+    /// Whether the disk is full and keeps as many segments of the log as it may, however short the
+    /// sealed memtables are.
+    pub(super) fn is_tight(&self) -> bool {
+        self.space.full.is_full() && self.read.view.load().sealed.len() >= MAX_SEALED
+    }
+
     /// Whether one more memtable may be sealed.
     pub(crate) fn may_seal(&self) -> bool {
-        let view = self.read.view.load();
-        // On a full disk each counts: it keeps a segment of the log, however short it is.
-        let is_tight = self.space.full.is_full() && view.sealed.len() >= MAX_SEALED;
-        !is_tight && self.core.memory.may_seal(&view)
+        !self.is_tight() && self.core.memory.may_seal(&self.read.view.load())
     }
 
     /// Waits while sealed memtables take all that they may. The caller has the commit lock.

@@ -187,3 +187,36 @@ fn short_memtables_are_flushed_together() {
     assert_eq!(snapshot.get("a").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(snapshot.get("b").unwrap().as_deref(), Some(&b"1"[..]));
 }
+
+#[test]
+fn other_writers_seal_less_while_a_large_batch_waits_for_memory() {
+    let machine = Machine::new(31);
+    let (db, _) = machine.open(small());
+    let write = &db.0.engine.write;
+    let fill = |sealed: usize| {
+        for n in 0..u32::MAX {
+            if db.0.engine.read.view.load().sealed.len() == sealed {
+                break;
+            }
+            db.put(key(n % 90_000), [7; 500]).unwrap();
+        }
+    };
+    fill(2);
+    assert!(write.may_seal(), "there is room for one more");
+    let core = &db.0.engine.core;
+    let bytes = 2 * usize::try_from(core.memory.memtable_bytes()).unwrap();
+    let waits = core.memory.wait_for_large(bytes, &core.progress);
+    assert!(
+        !write.may_seal(),
+        "it would take the room of the large batch"
+    );
+    drop(waits);
+    assert!(write.may_seal());
+    let waits = core.memory.wait_for_large(100 * bytes, &core.progress);
+    db.quiesce().unwrap();
+    assert!(
+        write.may_seal(),
+        "nothing is sealed: nothing would come of waiting"
+    );
+    drop(waits);
+}
