@@ -32,7 +32,12 @@ impl Lines {
             (Box::new(io::stdin().lock()), None)
         } else {
             let opened = File::open(file).map_err(|e| Failure::file(file, &e))?;
-            let length = opened.metadata().ok().map(|metadata| metadata.len());
+            let metadata = opened.metadata().map_err(|e| Failure::file(file, &e))?;
+            if metadata.is_dir() {
+                let what = format!("{file} is a directory; name a file, or - for standard input");
+                return Err(Failure::invalid(what));
+            }
+            let length = Some(metadata.len());
             (Box::new(BufReader::with_capacity(1 << 20, opened)), length)
         };
         Ok(Lines {

@@ -116,3 +116,17 @@ fn a_reader_that_has_gone_is_no_failure() {
         assert_eq!(status.code(), Some(0), "{command:?}");
     }
 }
+
+#[test]
+fn a_directory_to_load_from_is_refused_before_a_database_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    for command in ["load", "ingest"] {
+        let mut started = unikv(&[command, &db, dir.path().to_str().unwrap()]);
+        let output = started.write_stdin("").output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("is a directory; name a file"), "{error}");
+        assert!(!fs::exists(&db).unwrap());
+    }
+}

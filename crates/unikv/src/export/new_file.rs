@@ -9,7 +9,7 @@ use crate::base::seeded::slip;
 use crate::engine::checkpoint::new_dir::{UNFINISHED, is_there, parent_of, remove_left_over};
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Env, Process};
+use crate::vfs::{Env, Process, named_path};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,10 +29,11 @@ impl NewFile {
     /// # Errors
     /// `InvalidArgument` if something has the name, or that is none; `Io`.
     pub(super) fn begin(env: &Env, path: &Path, database: DatabaseId) -> Result<NewFile> {
+        let path = &named_path::new_file(path)?;
         let name = path.file_name().and_then(|name| name.to_str());
         let Some(name) = name else {
             let what = format!("{} is no name for a new file", path.display());
-            return Err(Error::invalid(what, "choose another one"));
+            return Err(Error::invalid(what, "choose a name in UTF-8"));
         };
         let vfs = &*env.vfs;
         if is_there(vfs, path)? {

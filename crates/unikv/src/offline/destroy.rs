@@ -5,13 +5,18 @@ use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, Result};
 use crate::offline::repair::{MARK_TEXT, beginning_of};
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::vfs::Env;
+use crate::vfs::{Env, named_path};
 use std::path::Path;
 
 /// Removes a database. CURRENT goes first: without it nothing is taken for a database again, and
 /// with it everything is still there. The files that show what the directory was go last, so that
 /// what an interrupted removal has left can be removed, too.
+///
+/// A symbolic link is refused before anything is removed: what it leads to may be in use under
+/// another name.
 pub(crate) fn destroy(env: &Env, dir: &Path) -> Result<()> {
+    let dir = &named_path::directory(dir)?;
+    named_path::refuse_link(&*env.vfs, dir)?;
     if !is_ours(env, dir, &file_names::survey(&*env.vfs, dir)?)? {
         return Ok(());
     }

@@ -14,7 +14,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ pub mod sim;
 pub(crate) mod clock;
 mod direct_io;
 pub(crate) mod file_store;
+pub(crate) mod named_path;
 mod shared_page;
 
 pub use direct_io::{DIRECT_EXTRA_BYTES, DirectRead};
@@ -128,6 +129,11 @@ pub trait Vfs: Send + Sync + fmt::Debug {
         };
         let filled = fill().and_then(|()| file.finish());
         filled.inspect_err(|_| drop(self.remove(path)))
+    }
+    /// Where a symbolic link of this name leads; `None`: it is none, or the file system has none.
+    fn link_target(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        let _ = path;
+        Ok(None)
     }
     /// Gives a file a second name, under which it is the same file. Where that is not possible, as
     /// between two file systems, it is an error of any kind, nothing has changed, and the caller

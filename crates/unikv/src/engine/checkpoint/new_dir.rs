@@ -7,7 +7,7 @@
 use crate::base::seeded::slip;
 use crate::error::{Error, Result};
 use crate::version::file_names::LOCK;
-use crate::vfs::{LockError, LockGuard, Process, Vfs};
+use crate::vfs::{LockError, LockGuard, Process, Vfs, named_path};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -38,10 +38,8 @@ impl<'a> NewDirectory<'a> {
         dir: &Path,
         is_ours: fn(&str) -> bool,
     ) -> Result<NewDirectory<'a>> {
-        let Some(name) = dir.file_name() else {
-            let what = format!("{} is no name for a new directory", dir.display());
-            return Err(Error::invalid(what, "choose another one"));
-        };
+        let dir = &named_path::new_directory(dir)?;
+        let name = dir.file_name().unwrap_or(dir.as_os_str());
         if is_there(vfs, dir)? {
             let what = format!("{} is there already", dir.display());
             return Err(Error::invalid(what, "choose a name that nothing has"));
@@ -158,7 +156,8 @@ pub(crate) fn is_there(vfs: &dyn Vfs, path: &Path) -> Result<bool> {
     }
     match vfs.len(path) {
         Ok(_) => Ok(true),
-        Err(e) if is_absent(&e) => Ok(false),
+        // A symbolic link that leads nowhere has the name, too.
+        Err(e) if is_absent(&e) => Ok(named_path::link_target(vfs, path)?.is_some()),
         Err(e) => Err(Error::io("look at", path, e)),
     }
 }

@@ -45,7 +45,7 @@ use crate::version::file_names::{self, DirSurvey};
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Env, LockGuard, MemoryVfs};
+use crate::vfs::{Env, LockGuard, MemoryVfs, named_path};
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,6 +67,12 @@ pub(crate) fn open(
     } else {
         env
     };
+    let dir = &if wanted.in_memory {
+        dir.to_owned()
+    } else {
+        named_path::directory(dir)?
+    };
+    named_path::refuse_dangling_link(&*env.vfs, dir)?;
     let events = Events::of(options.listener.as_ref(), &*env.runtime);
     let begin = env.runtime.now();
     let progress = Progress::begin(options.on_progress.clone(), &env.runtime);

@@ -30,8 +30,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Batch;
 use crate::options::{Durability, Options, StoredOptions};
 use crate::version::file_names::{self, DirSurvey, FileName};
-use crate::vfs::Env;
 use crate::vfs::clock::Clock;
+use crate::vfs::{Env, named_path};
 use bytes::Bytes;
 use files::Files;
 pub(crate) use files::header::beginning_of;
@@ -105,6 +105,11 @@ pub(crate) fn repair(
     options: &RepairOptions,
 ) -> Result<RepairReport> {
     let begin = env.runtime.now();
+    let (dir, to) = (
+        &named_path::directory(dir)?,
+        &named_path::new_directory(to)?,
+    );
+    named_path::refuse_dangling_link(&*env.vfs, to)?;
     let survey = file_names::survey(&*env.vfs, dir)?;
     check_source(dir, &survey)?;
     file_names::refuse_foreign(&*env.vfs, dir)?;

@@ -39,7 +39,7 @@ use shared_page::OsPage;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,6 +109,14 @@ impl Vfs for OsVfs {
             }
         }
         Ok(())
+    }
+
+    fn link_target(&self, path: &Path) -> io::Result<Option<PathBuf>> {
+        if fs::symlink_metadata(path)?.is_symlink() {
+            fs::read_link(path).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
