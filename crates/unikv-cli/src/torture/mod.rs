@@ -2,8 +2,8 @@
 //!
 //! `model` says what each version of a key is, `oracle` which version it has, `worker` is one
 //! thread of the load, `held` the snapshots and iterators that it holds, `ranges` judges scans,
-//! `pins` bounds what snapshots keep, `scratch` works in keyspaces of a thread's own, `verify` compares everything, `watch` reports and looks for
-//! drift.
+//! `pins` bounds what snapshots keep, `scratch` works in keyspaces of a thread's own, `verify`
+//! compares everything, `watch` reports and looks for drift.
 
 mod held;
 mod model;

@@ -1,5 +1,5 @@
-//! Scenarios of much at once: batches larger than memory, many range deletes, transactions that read
-//! much, and many keyspaces and partitions one after the other.
+//! Scenarios of much at once: batches larger than memory, many range deletes, transactions that
+//! read much, and many keyspaces and partitions one after the other.
 
 use super::script::{Script, key, quiet};
 use crate::config::Config;
@@ -94,8 +94,8 @@ pub(super) fn keyspace_churn() -> History {
     script.under(quiet())
 }
 
-/// Transactions read more than a set of reads may keep key by key, and take first keys, while others
-/// write and memtables are flushed.
+/// Transactions read more than a set of reads may keep key by key, and take first keys, while
+/// others write and memtables are flushed.
 pub(super) fn long_transactions() -> History {
     let mut script = Script::default();
     script.put(0..30, 120);

@@ -19,6 +19,7 @@ mod iter;
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 mod node;
+mod op_order;
 mod ops;
 mod ranges;
 mod skiplist;
@@ -44,11 +45,12 @@ use crate::error::Result;
 use bytes::Bytes;
 use entries::Entries;
 pub(crate) use entries::gaps::GapReader;
+pub(crate) use op_order::OpOrder;
 use ranges::MemRanges;
 #[cfg(test)]
 pub(crate) use sorted_batch::MOST_OPERATIONS;
 use sorted_batch::NumberedBatch;
-pub(crate) use sorted_batch::{BatchSorter, OpOrder, Reserved, SortedBatch};
+pub(crate) use sorted_batch::{BatchSorter, Reserved, SortedBatch};
 use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.

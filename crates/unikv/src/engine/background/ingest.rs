@@ -223,7 +223,7 @@ impl<'a> Ingest<'a> {
             return Err(Error::invalid(what, "ingest it in parts"));
         }
         let mut plan = IngestPlan::new(metas.into_iter().map(open).collect());
-        // What a flush gives up can be compared no longer: most of the comparison is made before it.
+        // What a flush gives up can be compared no longer: most is compared before it.
         let reads = self.reads.filter(|_| !seeded!(BatchTablesUnchecked));
         let compare = || reads.map_or(Ok(()), |reads| background.write.compare(reads));
         for round in 0.. {

@@ -1,16 +1,16 @@
 //! The arbiter, and what it knows of each part.
 
-use super::plan::{MAX_SEALED, MEMTABLE_PART, MEMTABLES, READ_PART, ROOMY_CACHE_PART};
+use super::plan::{MEMTABLES, READ_PART, ROOMY_CACHE_PART};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::engine::memory::plan::MemoryPlan;
 use crate::jobs::Jobs;
 use crate::jobs::flush::flushed_together;
 use crate::key_table::ReadCache;
-use crate::memtable::{ArenaPool, Memtable, Reserved};
+use crate::memtable::{ArenaPool, Memtable};
 use crate::partition::View;
 use crate::version::Version;
-use crate::vfs::{Event, Process};
+use crate::vfs::Process;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -19,10 +19,6 @@ use std::time::Duration;
 const USUAL_MEMTABLES: u64 = 3;
 /// What a memtable may take whatever the others take.
 const LEAST_MEMTABLE_PART: u64 = 64;
-/// A sealed memtable counts at least as this part of a full one.
-const SHORT_MEMTABLE_PART: u64 = 8;
-/// How full the room for sealed memtables may be when one more is sealed.
-const LAST_FILL: f64 = (MAX_SEALED as f64 - 0.5) / MAX_SEALED as f64;
 /// A hash index is at most as large as this part of the budget.
 pub(super) const INDEX_PART: u64 = 8;
 /// Per record of a flush: its entry among the table's keys, and its entry in the key section, which
@@ -112,7 +108,7 @@ pub(crate) struct Arbiter {
     pub(super) reads_charged: AtomicU64,
     pub(super) jobs: Jobs,
     /// Bytes that large batches wait for.
-    large_waiting: AtomicU64,
+    pub(super) large_waiting: AtomicU64,
     pub(super) tracked: Mutex<Tracked>,
 }
 
@@ -136,41 +132,12 @@ pub(super) struct Tracked {
     /// What the last flush took or the next will take.
     pub(super) flush_bytes: u64,
     /// Large batches that have memory and are not linked yet.
-    large_batches: usize,
+    pub(super) large_batches: usize,
     /// When a job was last seen.
     pub(super) worked_at: Duration,
     /// How many parts of what jobs and one more memtable take the cache is lent, of
     /// [`lending::PARTS`].
     pub(super) lent_parts: u64,
-}
-
-/// A large batch waits for memory. Meanwhile other writers seal fewer memtables, so that it gets
-/// some in the end however fast they write.
-pub(crate) struct LargeBatchWait<'a> {
-    arbiter: &'a Arbiter,
-    progress: &'a Arc<dyn Event>,
-    bytes: u64,
-}
-
-impl Drop for LargeBatchWait<'_> {
-    fn drop(&mut self) {
-        let waiting = &self.arbiter.large_waiting;
-        waiting.fetch_sub(self.bytes, Ordering::Relaxed);
-        self.progress.notify();
-    }
-}
-
-/// A large batch has memory, and is not linked yet.
-pub(crate) struct LargeBatchTurn<'a> {
-    arbiter: &'a Arbiter,
-    progress: &'a Arc<dyn Event>,
-}
-
-impl Drop for LargeBatchTurn<'_> {
-    fn drop(&mut self) {
-        self.arbiter.tracked.lock().large_batches -= 1;
-        self.progress.notify();
-    }
 }
 
 impl Arbiter {
@@ -280,82 +247,6 @@ impl Arbiter {
     fn index_growth_bytes(&self, tracked: &Tracked) -> u64 {
         let most = self.plan.budget_bytes / INDEX_PART;
         (2 * tracked.largest_index_bytes).min(most)
-    }
-
-    /// How full the room for sealed memtables is. A short one counts as a part of a full one,
-    /// because every read looks into it; a large batch as a full one, because its writer has waited
-    /// for the rest of its memory ([`Arbiter::reserve`]).
-    pub(crate) fn sealed_fill(&self, view: &View) -> f64 {
-        let memtable_bytes = self.memtable_bytes();
-        let least = memtable_bytes / SHORT_MEMTABLE_PART;
-        let sealed = view.sealed.iter().map(|m| m.table.bytes() as u64);
-        let bytes: u64 = sealed.map(|bytes| bytes.clamp(least, memtable_bytes)).sum();
-        bytes as f64 / (MAX_SEALED as u64 * memtable_bytes) as f64
-    }
-
-    /// Whether one more memtable may be sealed. A full one takes a little more or less than it is
-    /// made for.
-    pub(crate) fn may_seal(&self, view: &View) -> bool {
-        let waiting = self.large_waiting.load(Ordering::Relaxed);
-        if waiting == 0 {
-            return self.sealed_fill(view) < LAST_FILL;
-        }
-        // The open memtable takes room, too.
-        let most = MAX_SEALED as u64 * self.memtable_bytes();
-        let waiting = waiting.saturating_add(2 * self.memtable_bytes());
-        view.sealed.is_empty()
-            || self.sealed_fill(view) + waiting as f64 / (most as f64) < LAST_FILL
-    }
-
-    /// Says that a large batch waits for `bytes`, until the returned guard is dropped. Then
-    /// `progress` is notified.
-    pub(crate) fn wait_for_large<'a>(
-        &'a self,
-        bytes: usize,
-        progress: &'a Arc<dyn Event>,
-    ) -> LargeBatchWait<'a> {
-        let bytes = bytes as u64;
-        self.large_waiting.fetch_add(bytes, Ordering::Relaxed);
-        LargeBatchWait {
-            arbiter: self,
-            progress,
-            bytes,
-        }
-    }
-
-    /// Counts `bytes` for a large batch, if memtables leave room for it. One may take more than
-    /// there is room for if nothing is sealed that a flush would give back. When the batch has been
-    /// linked or given up, `progress` is notified.
-    pub(crate) fn reserve<'a>(
-        &'a self,
-        bytes: usize,
-        view: &View,
-        progress: &'a Arc<dyn Event>,
-    ) -> Option<(Reserved, LargeBatchTurn<'a>)> {
-        if self.sealed_fill(view) >= LAST_FILL {
-            return None;
-        }
-        let nothing_sealed = view.sealed.is_empty();
-        let mut tracked = self.tracked.lock();
-        let used = self
-            .pool
-            .allocated_bytes()
-            .saturating_sub(self.pool.idle_bytes());
-        // A memtable's worth is left to the other writers.
-        let room = (MEMTABLES - 2) * (self.plan.budget_bytes / MEMTABLE_PART);
-        let fits = (used + bytes) as u64 <= room;
-        let is_alone = nothing_sealed && tracked.large_batches == 0;
-        if !fits && !is_alone {
-            return None;
-        }
-        tracked.large_batches += 1;
-        let reserved = Reserved::new(&self.pool, bytes);
-        self.divide(&tracked);
-        let turn = LargeBatchTurn {
-            arbiter: self,
-            progress,
-        };
-        Some((reserved, turn))
     }
 
     fn iterator_bytes(&self, tracked: &Tracked) -> u64 {

@@ -12,12 +12,14 @@
 
 mod arbiter;
 mod iterators;
+mod large_batches;
 mod lending;
 mod plan;
 mod reads;
 
+pub(crate) use arbiter::Arbiter;
 pub use arbiter::MemoryStats;
-pub(crate) use arbiter::{Arbiter, LargeBatchTurn};
 pub(crate) use iterators::{IteratorBytes, IteratorCharge};
+pub(crate) use large_batches::LargeBatchTurn;
 pub(crate) use plan::{MAX_SEALED, MemoryPlan};
 pub(crate) use reads::ReadsCharge;

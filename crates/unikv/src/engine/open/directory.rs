@@ -3,8 +3,30 @@
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey};
-use crate::vfs::{Env, LockError, LockGuard};
-use std::path::Path;
+use crate::vfs::{Env, LockError, LockGuard, named_path};
+use std::path::{Path, PathBuf};
+
+/// The directory that a caller names. In memory any name serves.
+pub(super) fn named(env: &Env, dir: &Path, in_memory: bool) -> Result<PathBuf> {
+    if in_memory {
+        return Ok(dir.to_owned());
+    }
+    let dir = named_path::directory(dir)?;
+    named_path::refuse_dangling_link(&*env.vfs, &dir)?;
+    Ok(dir)
+}
+
+/// Checks a directory before its lock is taken, and makes it if it may be made.
+pub(super) fn prepare(env: &Env, dir: &Path, options: &Options) -> Result<()> {
+    let survey = file_names::survey(&*env.vfs, dir)?;
+    check_directory(dir, &survey, options)?;
+    file_names::refuse_foreign(&*env.vfs, dir)?;
+    if !survey.has_current {
+        let created = env.vfs.create_dir_all(dir);
+        created.map_err(|e| Error::io("create the directory", dir, e))?;
+    }
+    Ok(())
+}
 
 /// Refuses a directory that holds something else, holds too little, or holds nothing where
 /// something is required.

@@ -29,7 +29,7 @@ use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
 use crate::engine::write::wal_sync::WalSync;
 use crate::engine::{Engine, EngineParts};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::events::{Events, OpeningPhase, RecoveryReport};
 use crate::jobs::flush::placing::GenerationLimits;
 use crate::jobs::space::Space;
@@ -45,7 +45,7 @@ use crate::version::file_names::{self, DirSurvey};
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
-use crate::vfs::{Env, LockGuard, MemoryVfs, named_path};
+use crate::vfs::{Env, LockGuard, MemoryVfs};
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,22 +67,11 @@ pub(crate) fn open(
     } else {
         env
     };
-    let dir = &if wanted.in_memory {
-        dir.to_owned()
-    } else {
-        named_path::directory(dir)?
-    };
-    named_path::refuse_dangling_link(&*env.vfs, dir)?;
+    let dir = &directory::named(&env, dir, wanted.in_memory)?;
     let events = Events::of(options.listener.as_ref(), &*env.runtime);
     let begin = env.runtime.now();
     let progress = Progress::begin(options.on_progress.clone(), &env.runtime);
-    let survey = file_names::survey(&*env.vfs, dir)?;
-    check_directory(dir, &survey, &options)?;
-    file_names::refuse_foreign(&*env.vfs, dir)?;
-    if !survey.has_current {
-        let created = env.vfs.create_dir_all(dir);
-        created.map_err(|e| Error::io("create the directory", dir, e))?;
-    }
+    directory::prepare(&env, dir, &options)?;
     let env = hold(&env, dir)?;
     let lock = take_lock(&env, dir)?;
     // What was seen before the lock was held may have changed since.
