@@ -179,6 +179,7 @@ fn options_out_of_range_create_nothing() {
         small().block_bytes(2 << 20),
         small().memtable_bytes(1),
         small().background_threads(1),
+        small().background_threads(1_000_000),
     ] {
         let error = Db::open(&dir, options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");

@@ -6,6 +6,9 @@ use crate::error::{Error, Result};
 use crate::memtable::Lifetime;
 use std::time::Duration;
 
+/// More threads than any machine has processors for.
+const MOST_THREADS: usize = 1024;
+
 /// The figures are published no more often.
 const LEAST_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -77,6 +80,14 @@ impl EffectiveOptions {
         at_least("key_table_bytes", self.key_table_bytes, 1 << 10)?;
         at_least("block_bytes", u64::from(self.block_bytes), 256)?;
         at_least("background_threads", self.background_threads as u64, 2)?;
+        if self.background_threads > MOST_THREADS {
+            let threads = self.background_threads;
+            let what = format!(
+                "option `background_threads` is {threads}, above its greatest value {MOST_THREADS}"
+            );
+            let remedy = "set `background_threads` to the number of processors or less";
+            return Err(Error::invalid(what, remedy));
+        }
         at_least("scan_merge_limit", u64::from(self.scan_merge_limit), 1)?;
         self.compression.check()?;
         self.default_ttl.map_or(Ok(Lifetime::Never), Lifetime::of)?;

@@ -29,7 +29,7 @@ use crate::engine::recent::own_writes::{OwnWrite, OwnWrites, Undo};
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
 use crate::engine::write::alone::Alone;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::{Batch, Lifetime, check_put, deletable};
 use crate::options::WriteOptions;
 use crate::partition::value_place::OpenValue;
@@ -65,6 +65,8 @@ pub(crate) struct Txn {
     undo: Vec<Undo>,
     savepoints: Vec<usize>,
     reads: Arc<ReadSet>,
+    /// The keyspaces that it writes to.
+    written: Vec<KeyspaceId>,
     /// Nobody else commits until this has ended.
     alone: Option<Alone>,
     _open: OpenTransaction,
@@ -83,6 +85,7 @@ impl Txn {
             undo: Vec::new(),
             savepoints: Vec::new(),
             reads: Arc::new(ReadSet::new(moment.seq(), &read.core.memory)),
+            written: Vec::new(),
             alone: None,
             moment,
             _open: open,
@@ -99,8 +102,22 @@ impl Txn {
         if keyspace == KeyspaceId::DEFAULT {
             return Ok(engine_key(keyspace, key));
         }
-        let data = data_id(&read.view.load(), self.moment.source(keyspace))?;
-        Ok(engine_key(data, key))
+        Ok(engine_key(self.data_of(keyspace)?, key))
+    }
+
+    /// What stands before the keys of a keyspace.
+    fn data_of(&self, keyspace: KeyspaceId) -> Result<KeyspaceId> {
+        let view = self.handle.engine.read.view.load();
+        data_id(&view, self.moment.source(keyspace)).inspect_err(|_| {
+            if view.version.keyspaces.get(keyspace).is_some() {
+                self.reads.note_emptied();
+            }
+        })
+    }
+
+    /// What it has read, and whether it has met a keyspace that was emptied since it began.
+    pub(crate) fn reads(&self) -> &Arc<ReadSet> {
+        &self.reads
     }
 
     fn is_serializable(&self) -> bool {
@@ -254,6 +271,7 @@ impl Txn {
     ) -> Result<()> {
         check_put(key.len(), value.map_or(0, <[u8]>::len))?;
         let key = self.engine_key(keyspace, key)?;
+        self.note_written(keyspace);
         let write = OwnWrite {
             value: value.map(Bytes::copy_from_slice),
             lifetime,
@@ -276,12 +294,20 @@ impl Txn {
     ) -> Result<()> {
         let read = &self.handle.engine.read;
         read.core.check_open()?;
-        let data = data_id(&read.view.load(), self.moment.source(keyspace))?;
+        let data = self.data_of(keyspace)?;
+        self.note_written(keyspace);
         if let Some((start, end)) = deletable(bounds(data))? {
             let undo = Arc::make_mut(&mut self.own).delete_range(start, end);
             self.note_undo(undo);
         }
         Ok(())
+    }
+
+    fn note_written(&mut self, keyspace: KeyspaceId) {
+        let is_known = keyspace == KeyspaceId::DEFAULT || self.written.contains(&keyspace);
+        if !is_known {
+            self.written.push(keyspace);
+        }
     }
 
     fn note_undo(&mut self, undo: Undo) {
@@ -360,7 +386,14 @@ impl Txn {
         let _comparing = engine.write.recent.comparing(&self.reads);
         engine.write.compare(&self.reads)?;
         compared();
-        engine.background.write(&batch, options, Some(&self.reads))
+        let written = engine.background.write(&batch, options, Some(&self.reads));
+        written.inspect_err(|error| {
+            let keyspaces = &engine.read.view.load().version.keyspaces;
+            let is_there = |id: &KeyspaceId| keyspaces.existing(*id).is_ok();
+            if error.kind() == ErrorKind::NoSuchKeyspace && self.written.iter().all(is_there) {
+                self.reads.note_emptied();
+            }
+        })
     }
 }
 

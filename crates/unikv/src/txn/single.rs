@@ -43,9 +43,14 @@ pub(crate) fn retry<T, E: From<Error>>(
         };
         let mut txn = Txn::begin(handle, Isolation::Serializable);
         txn.stay_alone_if(alone);
+        let reads = Arc::clone(txn.reads());
         match attempt(txn) {
             Ok(done) => return Ok(done),
-            Err(Ended::Failed(error)) => return Err(error),
+            Err(Ended::Failed(error)) if !reads.has_met_emptied() || most == Some(tried) => {
+                return Err(error);
+            }
+            // A keyspace was emptied meanwhile. The next try finds it empty.
+            Err(Ended::Failed(_)) => {}
             Err(Ended::Conflict(error)) if most == Some(tried) => return Err(error.into()),
             Err(Ended::Conflict(_)) if tried >= ALONE_FROM => {}
             Err(Ended::Conflict(_)) => pause(handle, tried),

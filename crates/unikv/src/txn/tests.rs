@@ -342,6 +342,50 @@ fn a_transaction_is_run_again_until_it_commits() {
 }
 
 #[test]
+fn what_is_run_again_goes_on_in_a_keyspace_that_was_emptied_meanwhile() {
+    let machine = Machine::new(17);
+    let (db, _) = machine.open(small());
+    let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
+    for emptied_before_the_read in [true, false] {
+        space.put("key", "before").unwrap();
+        let mut tries = 0;
+        let found = db.transact(|transaction| {
+            tries += 1;
+            if tries == 1 && emptied_before_the_read {
+                space.truncate()?;
+            }
+            let found = transaction.keyspace(&space).get("key")?;
+            if tries == 1 && !emptied_before_the_read {
+                space.truncate()?;
+            }
+            transaction.put_in(&space, "key", "after")?;
+            crate::Result::Ok(found)
+        });
+        assert_eq!((found.unwrap(), tries), (None, 2));
+        assert_eq!(space.get("key").unwrap().as_deref(), Some(&b"after"[..]));
+    }
+    let mut calls = 0;
+    let updated = space.update_with("key", |value| {
+        calls += 1;
+        if calls == 1 {
+            space.truncate().unwrap();
+        }
+        Some([value.unwrap_or(b"none"), b"!"].concat())
+    });
+    assert_eq!(updated.unwrap().as_deref(), Some(&b"none!"[..]));
+    // One that is dropped does not come back.
+    let mut tries = 0;
+    let error = db.transact(|transaction| {
+        tries += 1;
+        transaction.put_in(&space, "key", "value")?;
+        db.find_keyspace("space")
+            .map_or(Ok(()), |it| it.drop_keyspace())
+    });
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::NoSuchKeyspace);
+    assert_eq!(tries, 1);
+}
+
+#[test]
 fn single_keys_are_swapped_updated_and_counted() {
     let machine = Machine::new(10);
     let (db, _) = machine.open(small());

@@ -35,6 +35,8 @@ pub(crate) struct ReadSet {
     /// now.
     postponed: AtomicU32,
     is_postponed: AtomicBool,
+    /// A keyspace of the transaction was emptied after its moment.
+    met_emptied: AtomicBool,
     memory: ReadsCharge,
     state: Mutex<State>,
 }
@@ -69,6 +71,7 @@ impl ReadSet {
             is_alone: AtomicBool::new(false),
             postponed: AtomicU32::new(0),
             is_postponed: AtomicBool::new(false),
+            met_emptied: AtomicBool::new(false),
             memory,
             state: Mutex::default(),
         }
@@ -104,6 +107,16 @@ impl ReadSet {
     /// Whether it has been postponed since this was last asked.
     pub(crate) fn take_postponed(&self) -> bool {
         self.is_postponed.swap(false, Ordering::Relaxed)
+    }
+
+    /// A keyspace of the transaction was emptied after its moment: it cannot go on, and another one
+    /// can.
+    pub(crate) fn note_emptied(&self) {
+        self.met_emptied.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_met_emptied(&self) -> bool {
+        self.met_emptied.load(Ordering::Relaxed)
     }
 
     pub(crate) fn add_key(&self, key: &[u8]) {
