@@ -11,6 +11,7 @@
 //!
 //! Locks: none but those of what it calls.
 
+mod emptied;
 mod lifetime;
 pub(crate) mod single;
 
@@ -22,14 +23,13 @@ use crate::engine::read::iter::Iter;
 use crate::engine::read::iter::emptied::Emptied;
 use crate::engine::read::iter::overlay::OfTransaction;
 use crate::engine::read::moment::Registered;
-use crate::engine::read::source::data_id;
 use crate::engine::read::value_reader::ValueReader;
 use crate::engine::recent::OpenTransaction;
 use crate::engine::recent::own_writes::{OwnWrite, OwnWrites, Undo};
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
 use crate::engine::write::alone::Alone;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memtable::{Batch, Lifetime, check_put, deletable};
 use crate::options::WriteOptions;
 use crate::partition::value_place::OpenValue;
@@ -103,16 +103,6 @@ impl Txn {
             return Ok(engine_key(keyspace, key));
         }
         Ok(engine_key(self.data_of(keyspace)?, key))
-    }
-
-    /// What stands before the keys of a keyspace.
-    fn data_of(&self, keyspace: KeyspaceId) -> Result<KeyspaceId> {
-        let view = self.handle.engine.read.view.load();
-        data_id(&view, self.moment.source(keyspace)).inspect_err(|_| {
-            if view.version.keyspaces.get(keyspace).is_some() {
-                self.reads.note_emptied();
-            }
-        })
     }
 
     /// What it has read, and whether it has met a keyspace that was emptied since it began.
@@ -303,13 +293,6 @@ impl Txn {
         Ok(())
     }
 
-    fn note_written(&mut self, keyspace: KeyspaceId) {
-        let is_known = keyspace == KeyspaceId::DEFAULT || self.written.contains(&keyspace);
-        if !is_known {
-            self.written.push(keyspace);
-        }
-    }
-
     fn note_undo(&mut self, undo: Undo) {
         if !self.savepoints.is_empty() {
             self.undo.push(undo);
@@ -387,13 +370,7 @@ impl Txn {
         engine.write.compare(&self.reads)?;
         compared();
         let written = engine.background.write(&batch, options, Some(&self.reads));
-        written.inspect_err(|error| {
-            let keyspaces = &engine.read.view.load().version.keyspaces;
-            let is_there = |id: &KeyspaceId| keyspaces.existing(*id).is_ok();
-            if error.kind() == ErrorKind::NoSuchKeyspace && self.written.iter().all(is_there) {
-                self.reads.note_emptied();
-            }
-        })
+        written.inspect_err(|error| self.note_if_emptied(error))
     }
 }
 
