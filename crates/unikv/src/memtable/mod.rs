@@ -335,12 +335,6 @@ impl Memtable {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn sweep_state(&self) -> String {
-        let e = self.entries().unwrap();
-        format!("len {} ordered {} {} gaps {}", e.len(), e.is_ordered(), e.unswept().state(), e.gaps().state())
-    }
-
     /// Memory used for entries. Marks count with what they took in the log, so that it ends and is
     /// flushed also when there is nothing but marks.
     pub(crate) fn bytes(&self) -> usize {

@@ -15,6 +15,7 @@ use super::ops::{BadOp, BatchOp, OpsIter};
 use crate::base::keys::{Kind, SeqNo};
 use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
 use crate::base::seeded::slip;
+use crate::base::sync::OnceLock;
 use std::cmp::Ordering;
 use std::mem::size_of;
 use std::sync::Arc;
@@ -49,9 +50,24 @@ impl OpOrder {
         len * size_of::<Entry>()
     }
 
-    /// The order of those operations that are no range deletes and whose keys are `wanted`.
-    pub(crate) fn of(ops: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Result<OpOrder, BadOp> {
-        let (mut order, mut offset) = (OpOrder::default(), 0);
+    /// How many operations are no range deletes and have keys that are `wanted`.
+    pub(crate) fn count(ops: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Result<usize, BadOp> {
+        let mut len = 0;
+        for op in OpsIter::new(ops) {
+            let op = op?;
+            len += usize::from(op.kind != Kind::RangeDelete && wanted(op.key));
+        }
+        Ok(len)
+    }
+
+    /// The order of those operations that are no range deletes and whose keys are `wanted`: `len`,
+    /// for which memory is taken.
+    pub(crate) fn of(
+        ops: &[u8],
+        len: usize,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<OpOrder, BadOp> {
+        let (mut order, mut offset) = (OpOrder::with_capacity(len), 0);
         for (index, op) in (0..).zip(OpsIter::new(ops)) {
             let op = op?;
             if op.kind != Kind::RangeDelete && wanted(op.key) {
@@ -150,7 +166,7 @@ impl Reserved {
     }
 
     /// Counts `bytes` in the place of as many as it counted before.
-    fn set(&mut self, bytes: usize) {
+    pub(crate) fn set(&mut self, bytes: usize) {
         self.pool.charge(bytes);
         self.pool.discharge(self.bytes);
         self.bytes = bytes;
@@ -287,11 +303,20 @@ pub(super) struct NumberedBatch {
     batch: Arc<SortedBatch>,
     /// That of the first operation.
     first: SeqNo,
+    /// The range tombstones with their numbers, once somebody has asked for all of them.
+    ranges: Arc<OnceLock<NumberedRanges>>,
 }
+
+/// A copy of range tombstones, and what it counts.
+type NumberedRanges = (Arc<RangeTombstones>, Reserved);
 
 impl NumberedBatch {
     pub(super) fn new(batch: Arc<SortedBatch>, first: SeqNo) -> NumberedBatch {
-        NumberedBatch { batch, first }
+        NumberedBatch {
+            batch,
+            first,
+            ranges: Arc::default(),
+        }
     }
 
     /// The number in the batch up to which a reader of `snapshot` sees it, if it sees any.
@@ -380,8 +405,13 @@ impl NumberedBatch {
     }
 
     /// The range tombstones.
-    pub(super) fn ranges(&self) -> RangeTombstones {
-        self.batch.ranges.numbered_from(self.first)
+    pub(super) fn ranges(&self) -> Arc<RangeTombstones> {
+        let (ranges, _) = self.ranges.get_or_init(|| {
+            let ranges = self.batch.ranges.numbered_from(self.first);
+            let counted = Reserved::new(&self.batch.reserved.pool, ranges.memory_bytes());
+            (Arc::new(ranges), counted)
+        });
+        Arc::clone(ranges)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -89,13 +89,6 @@ impl Gaps {
         }
     }
 
-    #[cfg(test)]
-    pub(in crate::memtable) fn state(&self) -> String {
-        let by = self.by_start.lock();
-        let all: Vec<_> = by.gaps.iter().take(3).map(|(s, g)| format!("{}..{} {}", s.escape_ascii(), g.end.escape_ascii(), g.steps)).collect();
-        format!("{} bytes {}: {all:?}", by.gaps.len(), by.bytes)
-    }
-
     /// Whether there may be any.
     #[inline(always)]
     pub(in crate::memtable) fn is_used(&self) -> bool {
@@ -157,7 +150,7 @@ impl Gaps {
         let joins = |other: &Gap, gap: &Gap| {
             let is_same = (other.seq, other.time_ms) == (gap.seq, gap.time_ms);
             // By their magnitude: of equal sweeps each spares a little more or less than the last.
-            let is_smaller = other.steps.ilog2() <= gap.steps.ilog2();
+            let is_smaller = other.steps.checked_ilog2() <= gap.steps.checked_ilog2();
             other.serves(reader) && (is_same || is_smaller)
         };
         while let Some((before, other)) = by_start.before(&start) {

@@ -10,10 +10,10 @@
 //! Lock: what is not atomic is under that of the inserts, held by the callers.
 
 use super::Entries;
+use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::memtable::node::{NodeRef, Target};
-use crate::base::keys::SeqNo;
 
 /// Deletes that are worth a sweep: so many a reader steps over in two milliseconds. In a small
 /// memtable fewer are.
@@ -81,11 +81,6 @@ impl Unswept {
         self.deletes.store(deletes, Ordering::Relaxed);
     }
 
-    #[cfg(test)]
-    pub(in crate::memtable) fn state(&self) -> String {
-        format!("unswept {:?} rising {:?} steps {:?} last {:?}", self.deletes, self.rising, self.steps, self.last_steps)
-    }
-
     /// Whether a sweep is worth its cost, where `len` entries are in no order (0: they are in
     /// order).
     fn is_due(&self, is_idle: bool, unordered: u64) -> bool {
@@ -104,7 +99,8 @@ impl Unswept {
     /// A sweep took as many steps, and has come to its end or not.
     pub(in crate::memtable) fn swept(&self, steps: u64, is_all: bool) {
         let steps = self.steps.load(Ordering::Relaxed) + steps;
-        self.steps.store(if is_all { 0 } else { steps }, Ordering::Relaxed);
+        self.steps
+            .store(if is_all { 0 } else { steps }, Ordering::Relaxed);
         let last = if is_all { steps } else { 0 };
         self.last_steps.store(last, Ordering::Relaxed);
     }
@@ -143,7 +139,11 @@ impl Entries {
 
     /// Whether a sweep is due.
     pub(in crate::memtable) fn is_sweep_due(&self, is_idle: bool) -> bool {
-        let unordered = if self.is_ordered() { 0 } else { self.len() as u64 };
+        let unordered = if self.is_ordered() {
+            0
+        } else {
+            self.len() as u64
+        };
         self.unswept.is_due(is_idle, unordered)
     }
 

@@ -3,7 +3,6 @@
 //!
 //! It is for speed alone: nothing is committed, and what cannot be read is left to readers.
 
-use crate::engine::background::idle::IDLE;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
@@ -13,6 +12,10 @@ use crate::memtable::Memtable;
 use crate::partition::Visibility;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// How long nobody must have written before a sweep is due that is not worth its cost while writers
+/// go on.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Sweeps over the deletes in the open memtable.
 pub(crate) struct Sweeps;
@@ -37,7 +40,7 @@ impl JobKind for Sweeps {
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
         let memtable = &background.read.view.load().memtable.table;
         if memtable.is_sweep_due(true) {
-            background.idle_in(IDLE, now)
+            background.idle_in(PAUSE, now)
         } else {
             None
         }
@@ -46,7 +49,7 @@ impl JobKind for Sweeps {
 
 impl Background {
     fn has_paused(&self) -> bool {
-        self.idle_time(self.core.now()) >= IDLE
+        self.idle_time(self.core.now()) >= PAUSE
     }
 
     /// Sweeps for a while.
