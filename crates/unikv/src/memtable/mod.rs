@@ -303,7 +303,7 @@ impl Memtable {
         }
     }
 
-    /// Whether so much was deleted since the last sweep that the next one is due.
+    /// Whether enough was deleted since the last sweep for the next one.
     pub(crate) fn is_sweep_due(&self, is_idle: bool) -> bool {
         self.entries()
             .is_some_and(|entries| entries.is_sweep_due(is_idle))

@@ -134,8 +134,12 @@ impl RecentWrites {
                 (Arc::clone(oldest), state.keys.clone())
             };
             let (mut keys, mut after) = (KeptKeys::of(&oldest), before.clone());
-            while let Some(last) = after.pop_back_if(|last| last.len() < 2 * keys.len().max(1)) {
+            while let Some(last) = after
+                .back()
+                .filter(|last| last.len() < 2 * keys.len().max(1))
+            {
                 keys = last.merged(&keys);
+                after.pop_back();
             }
             after.push_back(Arc::new(keys));
             let mut state = self.state.lock();
@@ -254,8 +258,8 @@ impl State {
         let mut pruned = Pruned::default();
         let oldest = self.oldest().unwrap_or(SeqNo::MAX);
         let is_needed = |m: &Arc<Memtable>| m.max_seq().is_some_and(|last| last > oldest);
-        while let Some(keys) = self.keys.pop_front_if(|keys| keys.last() <= oldest) {
-            pruned.keys.push(keys);
+        while self.keys.front().is_some_and(|keys| keys.last() <= oldest) {
+            pruned.keys.extend(self.keys.pop_front());
         }
         while self.kept.front().is_some_and(|m| !is_needed(m)) {
             pruned.memtables.extend(self.kept.pop_front());

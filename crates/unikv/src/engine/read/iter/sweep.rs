@@ -3,8 +3,8 @@
 //! The first reader that comes to a long run of deletes would step over each of them, and over what
 //! they hide in tables. A sweep does that in the background, over the range in which deletes have
 //! come since the last one. It stops at each visible entry and goes on at a later delete of a
-//! memtable: the later, the more often the run before was short. So where deletes lie apart it
-//! costs one search for many of them.
+//! memtable: the later, the more often the run before was short. So it costs
+//! one search for many deletes where keys between them are visible.
 //!
 //! Invariant: a sweep reads as any iterator does, and leaves gaps by the same rule
 //! (`memtable/entries/gaps.rs`). It serves speed alone. No locks.
@@ -97,7 +97,7 @@ impl Swept {
 }
 
 /// A key after `key` that is deleted in a memtable, after as many others that are left out, or one
-/// at which so many entries have been passed over; and how many were.
+/// before which [`MOST_PASSED`] entries were passed over; and how many were.
 fn next_delete(view: &View, key: &[u8], left_out: usize) -> (Option<Vec<u8>>, usize) {
     let after = [key, &[0]].concat();
     let (mut first, mut all_passed) = (None::<Vec<u8>>, 0);
