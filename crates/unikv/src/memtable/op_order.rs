@@ -35,9 +35,24 @@ impl OpOrder {
         len * size_of::<Entry>()
     }
 
-    /// The order of those operations that are no range deletes and whose keys are `wanted`.
-    pub(crate) fn of(ops: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Result<OpOrder, BadOp> {
-        let (mut order, mut offset) = (OpOrder::default(), 0);
+    /// How many operations are no range deletes and have keys that are `wanted`.
+    pub(crate) fn count(ops: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Result<usize, BadOp> {
+        let mut len = 0;
+        for op in OpsIter::new(ops) {
+            let op = op?;
+            len += usize::from(op.kind != Kind::RangeDelete && wanted(op.key));
+        }
+        Ok(len)
+    }
+
+    /// The order of those operations that are no range deletes and whose keys are `wanted`: `len`,
+    /// for which memory is taken.
+    pub(crate) fn of(
+        ops: &[u8],
+        len: usize,
+        wanted: impl Fn(&[u8]) -> bool,
+    ) -> Result<OpOrder, BadOp> {
+        let (mut order, mut offset) = (OpOrder::with_capacity(len), 0);
         for (index, op) in (0..).zip(OpsIter::new(ops)) {
             let op = op?;
             if op.kind != Kind::RangeDelete && wanted(op.key) {

@@ -182,7 +182,7 @@ impl Memtable {
     pub(crate) fn ranges(&self) -> Arc<RangeTombstones> {
         match &self.contents {
             Contents::Growing(growing) => growing.ranges.all(),
-            Contents::Batch(batch) => Arc::new(batch.ranges()),
+            Contents::Batch(batch) => batch.ranges(),
         }
     }
 }

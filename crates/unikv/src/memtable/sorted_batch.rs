@@ -16,6 +16,7 @@ use super::ops::{BadOp, BatchOp, OpsIter};
 use crate::base::keys::SeqNo;
 use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
 use crate::base::seeded::slip;
+use crate::base::sync::OnceLock;
 use std::sync::Arc;
 
 /// A batch of more operations is large, however short they are: inserting as many takes some
@@ -39,7 +40,7 @@ impl Reserved {
     }
 
     /// Counts `bytes` in the place of as many as it counted before.
-    fn set(&mut self, bytes: usize) {
+    pub(crate) fn set(&mut self, bytes: usize) {
         self.pool.charge(bytes);
         self.pool.discharge(self.bytes);
         self.bytes = bytes;
@@ -169,11 +170,20 @@ pub(super) struct NumberedBatch {
     batch: Arc<SortedBatch>,
     /// That of the first operation.
     first: SeqNo,
+    /// The range tombstones with their numbers, once somebody has asked for all of them.
+    ranges: Arc<OnceLock<NumberedRanges>>,
 }
+
+/// A copy of range tombstones, and what it counts.
+type NumberedRanges = (Arc<RangeTombstones>, Reserved);
 
 impl NumberedBatch {
     pub(super) fn new(batch: Arc<SortedBatch>, first: SeqNo) -> NumberedBatch {
-        NumberedBatch { batch, first }
+        NumberedBatch {
+            batch,
+            first,
+            ranges: Arc::default(),
+        }
     }
 
     /// The number in the batch up to which a reader of `snapshot` sees it, if it sees any.
@@ -262,8 +272,13 @@ impl NumberedBatch {
     }
 
     /// The range tombstones.
-    pub(super) fn ranges(&self) -> RangeTombstones {
-        self.batch.ranges.numbered_from(self.first)
+    pub(super) fn ranges(&self) -> Arc<RangeTombstones> {
+        let (ranges, _) = self.ranges.get_or_init(|| {
+            let ranges = self.batch.ranges.numbered_from(self.first);
+            let counted = Reserved::new(&self.batch.reserved.pool, ranges.memory_bytes());
+            (Arc::new(ranges), counted)
+        });
+        Arc::clone(ranges)
     }
 
     pub(super) fn bytes(&self) -> usize {

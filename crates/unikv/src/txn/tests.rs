@@ -3,10 +3,15 @@
 use crate::base::sorted::tests::COPIED;
 use crate::engine::read::iter::overlay::STEPPED;
 use crate::engine::tests::{Machine, Model, small};
-use crate::{Db, ErrorKind, Isolation, KeyspaceOptions, Readable, Transaction, WriteOptions};
+use crate::engine::write::alone::Alone;
+use crate::vfs::Runtime;
+use crate::{
+    Batch, Db, ErrorKind, Isolation, KeyspaceOptions, Readable, Result, Transaction, WriteOptions,
+};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Bound;
+use std::time::Duration;
 
 fn value(n: u32) -> Vec<u8> {
     n.to_le_bytes().to_vec()
@@ -166,11 +171,10 @@ fn what_has_been_flushed_and_merged_since_is_compared_from_memory() {
     fill(60, 70);
     db.compact().unwrap();
     assert!(is_conflict(touched.commit()));
-    // More than is kept.
+    // So much that of the older writes only the keys are kept, and more than may be of them.
     let patient = db.begin();
     fill(100, 3000);
-    let error = lasting.commit().unwrap_err();
-    assert!(error.to_string().contains("more was written"), "{error}");
+    assert!(is_conflict(lasting.commit()));
     assert!(!is_conflict(patient.commit()), "it writes nothing");
     assert!(!is_conflict(begin().commit()));
     let budget = db.stats().memory;
@@ -178,6 +182,10 @@ fn what_has_been_flushed_and_merged_since_is_compared_from_memory() {
         budget.total() <= budget.budget + budget.budget / 20,
         "{budget:?}"
     );
+    let lasting = begin();
+    fill(100, 20_000);
+    let error = lasting.commit().unwrap_err();
+    assert!(error.to_string().contains("more was written"), "{error}");
 }
 
 #[test]
@@ -674,4 +682,41 @@ fn what_was_emptied_is_shown_where_it_is_filled_again() {
         transaction.commit().unwrap();
         crate::engine::tests::same(&db, &model);
     }
+}
+
+#[test]
+fn batches_that_become_tables_and_ingests_wait_for_what_is_alone() {
+    let machine = Machine::new(8);
+    let (db, runtime) = machine.open(small());
+    let batch = |puts: u32| {
+        let mut batch = Batch::new();
+        for n in 0..puts {
+            batch.put(format!("key{n:05}"), [7; 100]);
+        }
+        batch
+    };
+    let wait = |write: &dyn Fn()| {
+        let alone = Alone::begin(&db.0.engine.write).unwrap();
+        let begin = runtime.now();
+        write();
+        drop(alone);
+        runtime.now() - begin
+    };
+    let longest = Duration::from_millis(100);
+    let (large, huge) = (batch(300), batch(3000));
+    assert!(wait(&|| db.write(&large).unwrap()) >= longest);
+    assert!(wait(&|| db.write(&huge).unwrap()) >= longest);
+    let entries = || [Result::Ok(("key", Some("value")))];
+    let ingest = || assert_eq!(db.ingest_sorted(entries(), None).unwrap(), 1);
+    assert!(wait(&ingest) >= longest);
+    // One that is alone does not wait for itself.
+    let mut transaction = db.begin();
+    for n in 0..3000 {
+        transaction.put(format!("key{n:05}"), [8; 100]).unwrap();
+    }
+    let mut txn = transaction.into_txn();
+    txn.stay_alone_if(Alone::begin(&db.0.engine.write));
+    let begin = runtime.now();
+    txn.commit(WriteOptions::default()).unwrap();
+    assert!(runtime.now() - begin < longest);
 }

@@ -35,6 +35,14 @@ macro_rules! and_of_writes {
             EmptiedKeepsPuts,
             /// I5: a transaction's iterator does not show what was deleted after it was made.
             EmptiedForEarlier,
+            /// I5: writes of which only the keys are kept are not compared.
+            KeptKeysNotCompared,
+            /// I6: large batches and ingests do not wait for a transaction that is alone.
+            TurnIgnored,
+            /// I8: what an iterator steps over before it meets a gap is stepped over by the next one.
+            RunBeforeGapForgotten,
+            /// I8: deletes that were not swept when a memtable is sealed never are.
+            UnsweptForgotten,
         }
     };
 }

@@ -7,6 +7,7 @@
 //! removed when they are empty, but never joined, so nothing is rebalanced: there are at most as
 //! many nodes on a level as entries. No locks.
 
+pub(crate) mod key_set;
 pub(crate) mod range_set;
 
 use bytes::Bytes;

@@ -226,7 +226,9 @@ impl<'a> Ingest<'a> {
         // What a flush gives up can be compared no longer: most is compared before it.
         let reads = self.reads.filter(|_| !seeded!(BatchTablesUnchecked));
         let compare = || reads.map_or(Ok(()), |reads| background.write.compare(reads));
+        let is_alone = reads.is_some_and(|reads| reads.is_alone());
         for round in 0.. {
+            background.write.await_turn(is_alone);
             compare()?;
             background.write.flush_memtables()?;
             background.core.work.notify();

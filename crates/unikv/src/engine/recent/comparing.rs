@@ -9,6 +9,7 @@
 //! there. No locks but those of the parts.
 
 use super::RecentWrites;
+use super::kept::KeptKeys;
 use super::reads::{Observed, ReadSet};
 use crate::base::hash::key_hash;
 use crate::base::keys::{Kind, SeqNo};
@@ -104,7 +105,7 @@ impl RecentWrites {
     }
 
     fn check_kept(&self, since: SeqNo) -> Result<()> {
-        if self.kept().0 > since {
+        if self.lost_until() > since {
             return Err(Error::conflict("more was written meanwhile than is kept"));
         }
         Ok(())
@@ -116,14 +117,17 @@ impl RecentWrites {
         since: SeqNo,
         view: &View,
     ) -> Result<()> {
-        let (lost_until, kept) = self.kept();
+        let (lost_until, keys, kept) = self.kept();
         if lost_until > since {
             return Err(Error::conflict("more was written meanwhile than is kept"));
         }
         let in_view = std::iter::once(&view.memtable).chain(&view.sealed);
         let mut memtables = in_view.map(|handle| &handle.table).chain(&kept);
         let hash_seed = view.version.counters.hash_seed;
-        if memtables.any(|memtable| observed.is_written_in(memtable, since, hash_seed)) {
+        let mut keys = keys.iter().filter(|_| !seeded!(KeptKeysNotCompared));
+        if memtables.any(|memtable| observed.is_written_in(memtable, since, hash_seed))
+            || keys.any(|keys| observed.is_written_among(keys, since))
+        {
             return Err(written_since());
         }
         Ok(())
@@ -249,5 +253,23 @@ impl Observed<'_> {
         };
         let mut ranges = self.ranges();
         ranges.any(|(lower, upper)| has_newer(lower, upper)) && !seeded!(RangesNotCompared)
+    }
+
+    /// Whether something observed was written after `since` and is among these keys.
+    fn is_written_among(&self, kept: &KeptKeys, since: SeqNo) -> bool {
+        if kept.last() <= since {
+            return false;
+        }
+        let (keys, ranges) = self.counts();
+        if keys + KEYS_PER_RANGE * ranges <= KEYS_PER_WRITE * kept.len() {
+            let is_written = |key: &[u8]| kept.is_written(key, &[key, &[0]].concat(), since);
+            return self.keys().any(is_written)
+                || self
+                    .ranges()
+                    .any(|(lower, upper)| kept.is_written(lower, upper, since));
+        }
+        let is_newer =
+            |range: RangeRef<'_>| range.seq > since && self.is_read(range.start, Some(range.end));
+        kept.any_newer(since, |key| self.holds(key)) || kept.ranges().any(is_newer)
     }
 }

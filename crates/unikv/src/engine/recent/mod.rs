@@ -3,7 +3,8 @@
 //! its moment, or if what was written then is not kept any more or was an ingest.
 //!
 //! Invariants: all those writes are in memtables, of the view or, flushed, kept here as long as a
-//! transaction is open that began before their last write. A transaction is entered before its
+//! transaction is open that began before their last write; of the older ones only the keys are kept
+//! (`kept`). A transaction is entered before its
 //! moment is registered, under the lock under which flushed memtables come here: none is missed
 //! that holds a later write. The view without a memtable is published after it has come here, and a
 //! comparison takes the view first. Under the commit lock few writes are compared, from `written`,
@@ -12,6 +13,7 @@
 //! Lock: `state`, a leaf, held for a look or a change.
 
 mod comparing;
+mod kept;
 pub(crate) mod own_writes;
 pub(crate) mod reads;
 mod seen;
@@ -25,15 +27,20 @@ use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::core::Core;
+use crate::engine::memory::ReadsCharge;
+use crate::engine::recent::kept::KeptKeys;
 use crate::engine::recent::written::Written;
 use crate::memtable::{Batch, Memtable};
 use crate::vfs::Process;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The kept memtables take as much as this many full ones, at most. Beyond that the oldest are
+/// The kept memtables take as much as this many full ones, at most. Of older ones the keys are kept,
+/// which count with what transactions have read. When these take more than they may, the oldest are
 /// given up, and transactions that began before their end conflict.
 const MOST_KEPT: u64 = 2;
+/// How often the keys of a memtable are merged with those before it, if these change meanwhile.
+const MOST_MERGES: usize = 3;
 
 /// The component that keeps recent writes for transactions.
 pub(crate) struct RecentWrites {
@@ -43,6 +50,8 @@ pub(crate) struct RecentWrites {
     process: Process,
     pub(crate) turns: Turns,
     written: Written,
+    /// What `State::keys` takes.
+    charge: ReadsCharge,
     /// Look-ups that were made under the commit lock.
     #[cfg(test)]
     pub(crate) looked_up: AtomicU64,
@@ -53,7 +62,8 @@ pub(crate) struct RecentWrites {
 struct State {
     /// The moments before which transactions that are open began, with their numbers.
     open: BTreeMap<SeqNo, usize>,
-    /// Flushed memtables, oldest first.
+    /// The keys of flushed memtables, oldest first, and the memtables that were flushed after these.
+    keys: VecDeque<Arc<KeptKeys>>,
     kept: VecDeque<Arc<Memtable>>,
     /// What was written up to here may be in no memtable.
     lost_until: SeqNo,
@@ -66,6 +76,7 @@ impl RecentWrites {
             process: core.process.clone(),
             turns: Turns::new(core.store.env().runtime.event()),
             written: Written::new(core.memory.plan.memtable_bytes),
+            charge: ReadsCharge::new(&core.memory),
             #[cfg(test)]
             looked_up: AtomicU64::new(0),
             state: Mutex::default(),
@@ -97,10 +108,75 @@ impl RecentWrites {
             return;
         }
         state.kept.push_back(Arc::clone(memtable));
-        let most = MOST_KEPT.saturating_mul(self.memtable_bytes) as usize;
-        while state.kept.iter().map(|m| m.bytes()).sum::<usize>() > most {
+        while state.kept_bytes() > self.most_kept() {
+            // What came before is of no use without it.
+            state.keys.clear();
             let lost = state.kept.pop_front().and_then(|m| m.max_seq());
             state.lost_until = state.lost_until.max(lost.unwrap_or_default());
+        }
+    }
+
+    fn most_kept(&self) -> usize {
+        MOST_KEPT.saturating_mul(self.memtable_bytes) as usize
+    }
+
+    /// Memtables that take as much are about to be flushed: of the oldest that were, only the keys
+    /// are kept. No lock is held, and no other call runs.
+    pub(crate) fn make_room(&self, bytes: usize) {
+        let mut merges = 0;
+        while merges < MOST_MERGES {
+            let (oldest, before) = {
+                let state = self.state.lock();
+                let fits = state.kept_bytes() + bytes <= self.most_kept();
+                let Some(oldest) = state.kept.front().filter(|_| !fits) else {
+                    break;
+                };
+                (Arc::clone(oldest), state.keys.clone())
+            };
+            let (mut keys, mut after) = (KeptKeys::of(&oldest), before.clone());
+            while let Some(last) = after
+                .back()
+                .filter(|last| last.len() < 2 * keys.len().max(1))
+            {
+                keys = last.merged(&keys);
+                after.pop_back();
+            }
+            after.push_back(Arc::new(keys));
+            let mut state = self.state.lock();
+            let is_same = state.kept.front().is_some_and(|m| Arc::ptr_eq(m, &oldest))
+                && state.keys.len() == before.len()
+                && state
+                    .keys
+                    .iter()
+                    .zip(&before)
+                    .all(|(a, b)| Arc::ptr_eq(a, b));
+            if is_same {
+                merges = 0;
+                state.kept.pop_front();
+                state.keys = after;
+            } else {
+                // A transaction has ended.
+                merges += 1;
+            }
+        }
+        self.charge_keys();
+    }
+
+    /// Counts what the keys take, and gives up the oldest as far as that is more than it may be.
+    fn charge_keys(&self) {
+        loop {
+            let bytes = self.state.lock().key_bytes();
+            let Some(most) = self.charge.note(bytes).filter(|most| bytes > *most) else {
+                return;
+            };
+            let mut lost = Vec::new();
+            let mut state = self.state.lock();
+            while state.key_bytes() > most
+                && let Some(oldest) = state.keys.pop_front()
+            {
+                state.lost_until = state.lost_until.max(oldest.last());
+                lost.push(oldest);
+            }
         }
     }
 
@@ -134,10 +210,17 @@ impl RecentWrites {
         self.written.leave();
     }
 
-    /// Up to where something may be in no memtable, and the flushed memtables after it.
-    fn kept(&self) -> (SeqNo, Vec<Arc<Memtable>>) {
+    /// Up to where something may be in no memtable.
+    fn lost_until(&self) -> SeqNo {
+        self.state.lock().lost_until
+    }
+
+    /// The same, and what is kept of what was written after it.
+    fn kept(&self) -> (SeqNo, Vec<Arc<KeptKeys>>, Vec<Arc<Memtable>>) {
         let state = self.state.lock();
-        (state.lost_until, state.kept.iter().cloned().collect())
+        let keys = state.keys.iter().cloned().collect();
+        let memtables = state.kept.iter().cloned().collect();
+        (state.lost_until, keys, memtables)
     }
 
     /// Gives up what is kept: memory is short.
@@ -145,10 +228,15 @@ impl RecentWrites {
         let given_up = {
             let mut state = self.state.lock();
             let last = state.kept.back().and_then(|m| m.max_seq());
+            let last = last.max(state.keys.back().map(|keys| keys.last()));
             state.lost_until = state.lost_until.max(last.unwrap_or_default());
-            std::mem::take(&mut state.kept)
+            (
+                std::mem::take(&mut state.kept),
+                std::mem::take(&mut state.keys),
+            )
         };
         drop(given_up);
+        self.charge_keys();
     }
 }
 
@@ -157,16 +245,34 @@ impl State {
         self.open.keys().next().copied()
     }
 
+    fn kept_bytes(&self) -> usize {
+        self.kept.iter().map(|memtable| memtable.bytes()).sum()
+    }
+
+    fn key_bytes(&self) -> usize {
+        self.keys.iter().map(|keys| keys.memory_bytes()).sum()
+    }
+
     /// Takes out what no transaction needs.
-    fn prune(&mut self) -> Vec<Arc<Memtable>> {
-        let mut pruned = Vec::new();
+    fn prune(&mut self) -> Pruned {
+        let mut pruned = Pruned::default();
         let oldest = self.oldest().unwrap_or(SeqNo::MAX);
         let is_needed = |m: &Arc<Memtable>| m.max_seq().is_some_and(|last| last > oldest);
+        while self.keys.front().is_some_and(|keys| keys.last() <= oldest) {
+            pruned.keys.extend(self.keys.pop_front());
+        }
         while self.kept.front().is_some_and(|m| !is_needed(m)) {
-            pruned.extend(self.kept.pop_front());
+            pruned.memtables.extend(self.kept.pop_front());
         }
         pruned
     }
+}
+
+/// What no transaction needs any more: to be dropped under no lock.
+#[derive(Default)]
+struct Pruned {
+    memtables: Vec<Arc<Memtable>>,
+    keys: Vec<Arc<KeptKeys>>,
 }
 
 /// An open transaction: what was written since its beginning is kept as long as this is.
@@ -190,9 +296,12 @@ impl Drop for OpenTransaction {
                 state.open.remove(&self.since);
                 state.prune()
             } else {
-                Vec::new()
+                Pruned::default()
             }
         };
+        if !pruned.keys.is_empty() {
+            self.recent.charge_keys();
+        }
         drop(pruned);
     }
 }

@@ -9,20 +9,18 @@
 //! before all of a keyspace is one range. No locks.
 
 use crate::base::seeded::seeded;
+use crate::base::sorted::key_set::KeySet;
 use crate::base::sorted::range_set::RangeSet;
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::collections::BTreeMap;
 
-/// Memory of a key, and of a range, beside the bytes of its keys: nodes that are partly filled, and
-/// what the allocator takes.
-const PER_KEY: usize = 48;
+/// Memory of a range beside the bytes of its keys: nodes that are partly filled, and what the
+/// allocator takes.
 const PER_RANGE: usize = 160;
 
 #[derive(Default)]
 pub(super) struct Seen {
-    keys: BTreeSet<Box<[u8]>>,
-    key_bytes: usize,
+    keys: KeySet,
     ranges: RangeSet,
 }
 
@@ -36,9 +34,8 @@ struct Item<'a> {
 
 impl Seen {
     pub(super) fn add_key(&mut self, key: &[u8]) {
-        if !self.ranges.holds(key) && !self.keys.contains(key) {
-            self.key_bytes += key.len();
-            self.keys.insert(key.into());
+        if !self.ranges.holds(key) {
+            self.keys.insert(key);
         }
     }
 
@@ -56,7 +53,7 @@ impl Seen {
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = &[u8]> {
-        self.keys.iter().map(|key| &**key)
+        self.keys.iter()
     }
 
     pub(super) fn ranges(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
@@ -70,22 +67,19 @@ impl Seen {
 
     /// Whether it has a key from `start` to before `end`.
     pub(super) fn meets(&self, start: &[u8], end: &[u8]) -> bool {
-        let bounds = (Bound::Included(start), Bound::Excluded(end));
-        let has_key = || start < end && self.keys.range::<[u8], _>(bounds).next().is_some();
-        has_key() || self.ranges.meets(start, end)
+        self.keys.meets(start, end) || self.ranges.meets(start, end)
     }
 
     /// Memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        let keys = self.keys.len() * PER_KEY + self.key_bytes;
-        keys + self.ranges.len() * PER_RANGE + self.ranges.key_bytes()
+        self.keys.memory_bytes() + self.ranges.len() * PER_RANGE + self.ranges.key_bytes()
     }
 
     /// Joins neighbours until it takes at most `most` bytes, or is one range.
     pub(super) fn coarsen(&mut self, most: usize) {
         let mut len = self.len();
         while self.bytes() > most && len > 1 {
-            let of_keys = 2 * (self.key_bytes + self.ranges.key_bytes()) / len;
+            let of_keys = 2 * (self.keys.key_bytes() + self.ranges.key_bytes()) / len;
             // Long keys may be among those that are left. Then there are to be fewer.
             let fit = (most / (PER_RANGE + of_keys)).clamp(1, len / 2);
             self.join(fit);

@@ -166,7 +166,7 @@ fn reads_beyond_their_share_of_the_memory_become_ranges() {
     let machine = Machine::new(5);
     let (db, _) = machine.open(small());
     let share = db.stats().memory.budget / 8;
-    let reads = u32::try_from(share / 20).unwrap();
+    let reads = u32::try_from(share / 6).unwrap();
     let transaction = || {
         let mut transaction = db.begin();
         for n in 0..reads {
@@ -199,5 +199,55 @@ fn reads_beyond_their_share_of_the_memory_become_ranges() {
             .commit_after(|| db.put(4u32.to_be_bytes(), "1").unwrap())
             .is_err()
     );
+    assert_eq!(db.stats().memory.transactions, 0);
+}
+
+#[test]
+fn of_flushed_memtables_beyond_those_that_are_kept_the_keys_are_compared() {
+    let machine = Machine::new(6);
+    let (db, _) = machine.open(small());
+    let begin = |read: &dyn Fn(&Transaction)| {
+        let mut transaction = db.begin();
+        read(&transaction);
+        transaction.put("result", "value").unwrap();
+        transaction
+    };
+    let key = |key: &'static str| begin(&|t| drop(t.get(key).unwrap()));
+    let range =
+        |from: &'static str, to: &'static str| begin(&|t| assert_eq!(t.range(from..to).count(), 0));
+    // Many keys, so that all that is kept is looked up in them.
+    let many = |last: &'static str| {
+        begin(&|t| {
+            (0..2000_u32).for_each(|n| drop(t.get(n.to_be_bytes()).unwrap()));
+            t.get(last).unwrap();
+        })
+    };
+    let conflict = [
+        key("b"),
+        key("c"),
+        range("a", "b1"),
+        range("c", "d"),
+        many("b"),
+    ];
+    let no_conflict = [key("a"), key("e"), range("d", "k"), many("a")];
+    db.put("b", "1").unwrap();
+    db.delete_range("c".."d").unwrap();
+    for n in 0..600 {
+        db.put(format!("key{:02}", n % 50), [7; 100]).unwrap();
+    }
+    let recent = &db.0.engine.write.recent;
+    let (lost_until, keys, _) = recent.kept();
+    assert!(lost_until == SeqNo(0) && !keys.is_empty());
+    assert!(keys.iter().map(|keys| keys.len()).sum::<usize>() < 200);
+    assert!(db.stats().memory.transactions > 0);
+    for (n, transaction) in conflict.into_iter().enumerate() {
+        let error = transaction.commit().unwrap_err();
+        assert!(error.to_string().contains("written since"), "{n}: {error}");
+    }
+    for (n, transaction) in no_conflict.into_iter().enumerate() {
+        // They write one key, which none has read.
+        assert!(transaction.commit().is_ok(), "{n}");
+    }
+    assert!(recent.kept().1.is_empty());
     assert_eq!(db.stats().memory.transactions, 0);
 }

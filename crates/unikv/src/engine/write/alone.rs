@@ -1,5 +1,6 @@
 //! Being alone: see [`crate::engine::recent::Turns`].
 
+use crate::base::seeded::seeded;
 use crate::engine::write::WritePath;
 use crate::engine::write::queue::{Request, Turn, WriteMode};
 use std::sync::Arc;
@@ -37,6 +38,16 @@ impl Alone {
             drop(lead);
         }
         Some(alone)
+    }
+}
+
+impl WritePath {
+    /// Waits while another one is alone, for as long as a writer waits. No lock is held.
+    #[inline]
+    pub(crate) fn await_turn(&self, is_alone: bool) {
+        if self.recent.turns.is_taken() && !is_alone && !seeded!(TurnIgnored) {
+            self.recent.turns.wait(|| self.core.now());
+        }
     }
 }
 

@@ -84,12 +84,14 @@ impl WritePath {
         }
         self.refuse_at_once(batch)?;
         let is_alone = write.reads.is_some_and(|reads| reads.is_alone());
-        if self.recent.turns.is_taken() && !is_alone && !mode.no_wait {
-            self.recent.turns.wait(|| self.core.now());
-        }
+        let may_go = is_alone || mode.no_wait;
+        self.await_turn(may_go);
         let (bytes, plan) = (batch.byte_len() as u64, &self.core.memory.plan);
         let large = if self.is_large(batch) {
-            Some(self.prepare_large(batch, mode)?)
+            let large = self.prepare_large(batch, mode)?;
+            // That took a while: somebody may be alone by now.
+            self.await_turn(may_go);
+            Some(large)
         } else {
             None
         };

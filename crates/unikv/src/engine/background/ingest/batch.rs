@@ -94,7 +94,7 @@ impl Ingest<'_> {
         let passes = OpOrder::memory_bytes(batch.len()).div_ceil(most).max(1);
         let bytes = OpOrder::memory_bytes(batch.len()).min(most);
         let write = Arc::clone(&self.background.write);
-        let (_counted, turn) = write.reserve(bytes, true)?;
+        let (mut counted, turn) = write.reserve(bytes, true)?;
         // Other large batches need not wait until the tables are written.
         drop(turn);
         let bounds = bounds_of(batch, passes);
@@ -104,7 +104,10 @@ impl Ingest<'_> {
             let pass = (from, until);
             let wanted = |key: &[u8]| std::ops::RangeBounds::<[u8]>::contains(&pass, key);
             let bad = |bad| Error::internal(format!("a batch: {bad}"));
-            let order = OpOrder::of(ops, wanted).map_err(bad)?;
+            // Passes are of about one size, and one may take more than was asked for.
+            let len = OpOrder::count(ops, wanted).map_err(bad)?;
+            counted.set(OpOrder::memory_bytes(len).max(bytes));
+            let order = OpOrder::of(ops, len, wanted).map_err(bad)?;
             for op in order.newest(ops) {
                 let op = expiries.map_or(op, |expiries| expiries.resolve(op));
                 self.add_op(&op)?;

@@ -73,6 +73,7 @@ impl Background {
         let least = self.core.memory.plan.memtable_bytes / 4;
         let bytes = (filled as u64).max(least);
         self.backpressure.state.note_flush(bytes, time);
+        self.write.recent.make_room(filled);
         let placed = self.place_tables(&tables);
         let (mut catalog, placed) = self.core.or_clean_up(&context, placed)?;
         let indexes = indexes_of(&placed);
