@@ -3,12 +3,11 @@
 //! its moment, or if what was written then is not kept any more or was an ingest.
 //!
 //! Invariants: all those writes are in memtables, of the view or, flushed, kept here as long as a
-//! transaction is open that began before their last write; of the older ones only the keys are kept
-//! (`kept`). A transaction is entered before its
-//! moment is registered, under the lock under which flushed memtables come here: none is missed
-//! that holds a later write. The view without a memtable is published after it has come here, and a
-//! comparison takes the view first. Under the commit lock few writes are compared, from `written`,
-//! unless writers are too fast for a transaction that was postponed as often as it may be.
+//! transaction is open that began before their last write; of the older ones only the keys
+//! (`kept`). A transaction is entered before its moment is registered, under the lock under which
+//! flushed memtables come here: none is missed that holds a later write. The view without a
+//! memtable is published after it has come here, and a comparison takes the view first. Under the
+//! commit lock few writes are compared, from `written`, unless writers are too fast.
 //!
 //! Lock: `state`, a leaf, held for a look or a change.
 
@@ -35,9 +34,9 @@ use crate::vfs::Process;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The kept memtables take as much as this many full ones, at most. Of older ones the keys are kept,
-/// which count with what transactions have read. When these take more than they may, the oldest are
-/// given up, and transactions that began before their end conflict.
+/// The kept memtables take as much as this many full ones, at most. Of older ones the keys are
+/// kept, which count with what transactions have read. When these take more than they may, the
+/// oldest are given up, and transactions that began before their end conflict.
 const MOST_KEPT: u64 = 2;
 /// How often the keys of a memtable are merged with those before it, if these change meanwhile.
 const MOST_MERGES: usize = 3;
@@ -62,7 +61,7 @@ pub(crate) struct RecentWrites {
 struct State {
     /// The moments before which transactions that are open began, with their numbers.
     open: BTreeMap<SeqNo, usize>,
-    /// The keys of flushed memtables, oldest first, and the memtables that were flushed after these.
+    /// The keys of flushed memtables, oldest first, and the memtables flushed after these.
     keys: VecDeque<Arc<KeptKeys>>,
     kept: VecDeque<Arc<Memtable>>,
     /// What was written up to here may be in no memtable.

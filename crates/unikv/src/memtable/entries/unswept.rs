@@ -15,8 +15,8 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::memtable::node::{NodeRef, Target};
 
-/// Deletes that are worth a sweep: a reader steps over them in two milliseconds. In a small memtable
-/// fewer are.
+/// Deletes that are worth a sweep: a reader steps over them in two milliseconds. In a small
+/// memtable fewer are.
 const MANY: u64 = 2048;
 const LEAST: u64 = 64;
 const MEMTABLE_PART: u64 = 1024;
