@@ -99,7 +99,7 @@ impl CatalogState {
         }
     }
 
-    /// Reserves slots for so many tables in the open generation of a partition, if there is one,
+    /// Reserves slots for this many tables in the open generation of a partition, if there is one,
     /// and returns what it was before.
     pub(super) fn reserve_in(&mut self, id: PartitionId, tables: usize) -> Option<FlushTarget> {
         let target = self.targets.open.get_mut(&id)?;
