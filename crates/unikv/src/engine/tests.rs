@@ -402,7 +402,7 @@ fn a_snapshot_taken_while_a_merge_begins_keeps_its_versions() {
             .catalog
             .commit_edit(&mut catalog, edit, &indexes, publish)
             .unwrap();
-        catalog.targets.clear();
+        catalog.end_targets();
         drop(catalog);
         assert!(merge.join().unwrap().unwrap(), "merged");
         snapshot
@@ -629,7 +629,7 @@ fn a_merge_that_is_late_takes_two_generations_along() {
     for _ in 0..3 {
         churn(&db, &mut model, &mut rng, 20);
         db.flush().unwrap();
-        engine.catalog.lock().targets.clear();
+        engine.catalog.lock().end_targets();
     }
     let generations = || {
         engine.read.view.load().version.partitions()[0]

@@ -180,6 +180,15 @@ fn merge_cost(generation: &Generation) -> u64 {
     generation.records()
 }
 
+/// Partitions among which are all whose newest generation has more than `limit` sources: a scan run
+/// is one, and each table one at most.
+pub(crate) fn perhaps_many(
+    version: &Version,
+    limit: usize,
+) -> impl Iterator<Item = &Arc<Partition>> {
+    version.partitions_where(move |sums| sums.most_tables >= limit as u64)
+}
+
 /// Whether scans have lost as much over a generation of more than `limit` sources as a merge of its
 /// keys costs.
 pub(crate) fn is_merge_worth_it(generation: &Generation, limit: usize) -> bool {

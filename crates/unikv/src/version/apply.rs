@@ -80,7 +80,7 @@ impl Version {
     ) -> Result<Dropped, String> {
         let mut dropped = Dropped::default();
         self.counters.apply(edit);
-        self.keyspaces.apply(edit)?;
+        let changed_data = self.keyspaces.apply(edit)?;
         for meta in &edit.record_files {
             let file = match (context.unlisted)(meta.number) {
                 Some(file) if file.meta() == meta => file,
@@ -94,7 +94,8 @@ impl Version {
         // Handles of key tables that the edit takes out of a partition. What it lists again, in
         // another partition, keeps its handle; the rest is dropped.
         let mut released = HashMap::new();
-        self.apply_partitions(edit, &mut released, &mut dropped)?;
+        let removed = self.apply_partitions(edit, &mut released, &mut dropped)?;
+        self.find_gone(edit, &removed, &changed_data);
         self.apply_generations(edit, context, &mut dropped)?;
         self.apply_scan_runs(edit, context, &mut dropped)?;
         self.apply_key_tables(edit, context, &mut released)?;

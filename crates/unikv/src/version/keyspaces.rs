@@ -119,30 +119,37 @@ impl Keyspaces {
         to.saturating_sub(from) + usize::from(ids.contains(&KeyspaceId::DEFAULT))
     }
 
-    /// Makes the changes of an edit. After an error this is unusable.
-    pub(super) fn apply(&mut self, edit: &VersionEdit) -> std::result::Result<(), String> {
+    /// Makes the changes of an edit. Returns the data ids that have come or gone with it. After an
+    /// error this is unusable.
+    pub(super) fn apply(
+        &mut self,
+        edit: &VersionEdit,
+    ) -> std::result::Result<Vec<KeyspaceId>, String> {
+        let mut changed = Vec::new();
         for id in &edit.dropped_keyspaces {
-            if !self.remove(*id) {
-                return Err(format!("keyspace {} is unknown", id.0));
-            }
+            let removed = self.remove(*id);
+            let removed = removed.ok_or_else(|| format!("keyspace {} is unknown", id.0))?;
+            changed.push(removed.data);
         }
         // Two may exchange their names.
         for meta in &edit.keyspaces {
-            self.remove(meta.id);
+            let before = self.remove(meta.id).map(|before| before.data);
+            if before != Some(meta.data) {
+                changed.extend(before);
+                changed.push(meta.data);
+            }
         }
         for meta in &edit.keyspaces {
             self.add(Arc::new(meta.clone()))?;
         }
-        Ok(())
+        Ok(changed)
     }
 
-    fn remove(&mut self, id: KeyspaceId) -> bool {
-        let Some(ById(meta)) = self.ids.remove(&id) else {
-            return false;
-        };
+    fn remove(&mut self, id: KeyspaceId) -> Option<Arc<KeyspaceMeta>> {
+        let ById(meta) = self.ids.remove(&id)?;
         self.data.remove(&meta.data);
         self.names.remove(&meta.name);
-        true
+        Some(meta)
     }
 
     /// Numbers and names stand for one keyspace each.

@@ -9,9 +9,11 @@
 //! names a record file of the same version. A table may lie in several partitions; each serves and
 //! counts the keys of its own range only. Key tables lie in one partition whole.
 
+mod candidates;
 mod check;
 pub(crate) mod chunked;
 mod files;
+mod gone;
 mod half_merged;
 mod places;
 mod promise;
@@ -35,6 +37,7 @@ use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, KeyTableMeta};
 use crate::record::RecordFile;
 use chunked::{Chunked, Once};
+use gone::Gone;
 use std::sync::Arc;
 
 /// A range of keys with its UnsortedStore and SortedStore.
@@ -135,6 +138,10 @@ pub(crate) struct Version {
     pub(super) partitions: Partitions,
     /// The partitions by id.
     pub(super) ids: Chunked<Place>,
+    /// Those in whose range no keyspace is.
+    gone: Chunked<Gone>,
+    /// What all partitions sum up to.
+    sums: Once<PartitionSums>,
     /// All record files: UnsortedStore tables and value logs.
     pub(super) files: RecordFiles,
     pub(crate) keyspaces: Keyspaces,

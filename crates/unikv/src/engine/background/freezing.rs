@@ -59,7 +59,7 @@ impl Background {
     pub(crate) fn counting_due_in(&self, now: Duration) -> Option<Duration> {
         let left = self.idle_in(IDLE_FOR_SCANS, now)?;
         let view = self.read.view.load();
-        let mut partitions = view.version.partitions().iter();
+        let mut partitions = tombstones::perhaps_many(&view.version);
         partitions
             .any(|partition| self.counted.is_due(partition))
             .then_some(left)

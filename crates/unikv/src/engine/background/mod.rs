@@ -5,6 +5,8 @@
 //! tried: then its outcome is unknown), leaves its error in `health` and is retried after a pause,
 //! while the other jobs go on.
 
+#[cfg(any(test, debug_assertions))]
+mod candidates;
 mod checks;
 mod freezing;
 mod full_disk;

@@ -68,10 +68,14 @@ impl Passes {
     }
 
     /// How long slices still give way if nobody scans, which more `charged` would show.
-    pub(crate) fn rest_left(&self, now: Duration, charged: u64) -> Option<Duration> {
+    pub(crate) fn rest_left(
+        &self,
+        now: Duration,
+        charged: impl FnOnce() -> u64,
+    ) -> Option<Duration> {
         let rest = self.rest.lock();
         let left = rest.ends.saturating_sub(now);
-        (!left.is_zero() && charged <= rest.charged).then_some(left)
+        (!left.is_zero() && charged() <= rest.charged).then_some(left)
     }
 }
 

@@ -49,6 +49,8 @@ impl Background {
                 return Ok(true);
             }
         }
+        #[cfg(any(test, debug_assertions))]
+        debug_assert_eq!(self.check_candidates(&self.catalog.lock()), Ok(()));
         Ok(false)
     }
 
@@ -136,8 +138,7 @@ impl Background {
     pub(crate) fn is_merge_due(&self, held: PartitionId) -> bool {
         let catalog = self.catalog.lock();
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
-        let mut partitions = catalog.version.partitions().iter();
-        partitions.any(|p| (p.id == held || ask.is_free(p.id)) && merge::is_ready(&ask, p))
+        merge::ready(&ask).any(|p| p.id == held || ask.is_free(p.id))
     }
 
     /// Whether a collection could be run now if nobody held the partition `held`.

@@ -12,8 +12,10 @@
 pub(crate) mod gone;
 mod manifest_renewal;
 mod state;
+mod targets;
 
 pub(crate) use state::{CatalogState, FlushBlock};
+pub(crate) use targets::Targets;
 
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::seeded::{seeded, slip};
@@ -81,6 +83,10 @@ impl Catalog {
         publish: impl FnOnce(&mut View),
     ) -> Result<()> {
         catalog.append_tried = false;
+        #[cfg(any(test, debug_assertions))]
+        catalog
+            .check_frozen()
+            .map_err(|what| self.inconsistent(what))?;
         self.core.health.check_fatal()?;
         self.renew_full_manifest(catalog)?;
         edit.next_file = Some(self.core.next_file.load(Ordering::Relaxed));
@@ -140,6 +146,7 @@ impl Catalog {
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);
         catalog.version = Arc::new(next);
+        catalog.note_edit(&edit);
         let version = Arc::clone(&catalog.version);
         self.read.update_view(|view| {
             view.version = version;
@@ -156,7 +163,11 @@ impl Catalog {
     pub(crate) fn what_blocks_flushes(&self, catalog: &CatalogState) -> Option<FlushBlock> {
         let limits = self.space.generation_limits(&catalog.version);
         let health = &self.core.health;
-        catalog.what_blocks_flushes(limits, |id| health.failure(MERGE, Some(id)).is_some())
+        catalog.what_blocks_flushes(limits, || {
+            let failures = health.failures().into_iter();
+            let of_merges = failures.filter(|failure| failure.job == MERGE);
+            of_merges.filter_map(|failure| failure.partition).collect()
+        })
     }
 
     /// Whether a flush must wait for a merge before it can begin another generation.

@@ -4,12 +4,14 @@
 use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::catalog::gone::GoneKeyspaces;
+use crate::engine::catalog::targets::Targets;
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits, MAX_GENERATIONS};
 use crate::jobs::flush::{FlushedTable, placing};
 use crate::jobs::partitioning::split;
 use crate::jobs::partitioning::split::PartitionLimits;
 use crate::version::manifest::Manifest;
-use crate::version::{Generation, Partition, Version};
+use crate::version::state::PartitionSums;
+use crate::version::{Partition, Version};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,8 +27,7 @@ pub(crate) struct CatalogState {
     /// in the present one, and manifests that `CURRENT` may or may not name.
     pub(crate) quarantined: Vec<PathBuf>,
     pub(crate) gone: GoneKeyspaces,
-    /// Per partition the generation that takes tables. A generation that is no target is frozen.
-    pub(crate) targets: HashMap<PartitionId, FlushTarget>,
+    pub(crate) targets: Targets,
     /// The highest number given to a generation so far. None is given twice: a thread that waits
     /// for a generation to be merged must not meet a later one of its name.
     pub(crate) last_generation: Arc<AtomicU64>,
@@ -64,30 +65,29 @@ impl CatalogState {
     pub(super) fn what_blocks_flushes(
         &self,
         limits: GenerationLimits,
-        is_failing: impl Fn(PartitionId) -> bool,
+        failing: impl FnOnce() -> Vec<PartitionId>,
     ) -> Option<FlushBlock> {
         let sums = self.version.partition_sums();
-        let may_be_many = sums.flushed_bytes > limits.most_unsorted_bytes();
+        let most_bytes = limits.most_unsorted_bytes();
         let is_much_memory = sums.index_bytes > limits.most_index_bytes();
-        if sums.fullest.generations < MAX_GENERATIONS && !may_be_many && !is_much_memory {
-            return None;
-        }
-        let mut bytes = 0u64;
-        let (mut any_frozen, mut any_merge_helps) = (false, false);
-        for partition in self.version.partitions().iter() {
-            if self.blocks_flushes(partition, limits) {
+        if sums.fullest.generations >= MAX_GENERATIONS {
+            let is_full = |sums: &PartitionSums| sums.fullest.generations >= MAX_GENERATIONS;
+            let mut full = self.version.partitions_where(is_full);
+            if let Some(partition) = full.find(|p| self.blocks_flushes(p, limits)) {
                 return Some(FlushBlock::Partition(partition.id));
             }
-            let is_frozen = !self.frozen(partition).is_empty();
-            any_frozen |= is_frozen;
-            if !is_failing(partition.id) {
-                bytes = bytes.saturating_add(partition.flushed_bytes());
-                any_merge_helps |= is_frozen;
-            }
         }
-        let too_many_bytes = any_merge_helps && bytes > limits.most_unsorted_bytes();
-        let too_much_memory = any_frozen && is_much_memory;
-        (too_many_bytes || too_much_memory).then_some(FlushBlock::SharedLimit)
+        if sums.flushed_bytes <= most_bytes && !is_much_memory {
+            return None;
+        }
+        let failing = failing();
+        let stuck = failing.iter().filter_map(|id| self.version.partition(*id));
+        let stuck_bytes: u64 = stuck.map(|p| p.flushed_bytes()).sum();
+        let too_many_bytes = sums.flushed_bytes.saturating_sub(stuck_bytes) > most_bytes;
+        let merge_helps = |p: &Arc<Partition>| !failing.contains(&p.id);
+        let waits_for_bytes = too_many_bytes && self.frozen_partitions().any(merge_helps);
+        let waits_for_memory = is_much_memory && self.frozen_partitions().next().is_some();
+        (waits_for_bytes || waits_for_memory).then_some(FlushBlock::SharedLimit)
     }
 
     /// Whether a flush would need one more generation of the partition than it may have.
@@ -95,15 +95,6 @@ impl CatalogState {
         let target = self.targets.get(&partition.id);
         let open = target.is_some_and(|t| !t.is_full(limits));
         !open && partition.generations.len() >= MAX_GENERATIONS
-    }
-
-    /// The frozen generations of a partition, newest first: all but the one that takes tables.
-    pub(crate) fn frozen<'a>(&self, partition: &'a Partition) -> &'a [Generation] {
-        let target = self.targets.get(&partition.id);
-        match partition.generations.split_first() {
-            Some((newest, older)) if target.is_some_and(|t| t.generation == newest.id) => older,
-            _ => &partition.generations,
-        }
     }
 
     /// Whether a partition has outgrown its limits and can be split. At the limit of
@@ -121,18 +112,17 @@ impl CatalogState {
         tables: &[FlushedTable],
     ) -> (Arc<Version>, HashMap<PartitionId, FlushTarget>) {
         let mut before = HashMap::new();
-        for partition in placing::owners(tables, &self.version) {
-            if let Some(target) = self.targets.get_mut(&partition.id) {
-                before.insert(partition.id, target.clone());
-                target.reserve(tables.len());
-            }
+        let version = Arc::clone(&self.version);
+        for partition in placing::owners(tables, &version) {
+            let target = self.reserve_in(partition.id, tables.len());
+            before.extend(target.map(|target| (partition.id, target)));
         }
-        (Arc::clone(&self.version), before)
+        (version, before)
     }
 
     /// Freezes a partition's open generation, unless that would make it one too many.
     pub(crate) fn freeze(&mut self, partition: &Partition) -> bool {
-        self.may_freeze(partition) && self.targets.remove(&partition.id).is_some()
+        self.may_freeze(partition) && self.end_target(partition.id)
     }
 
     /// Whether the partition has an open generation that may be frozen.
@@ -150,7 +140,7 @@ impl CatalogState {
     /// Freezes what is full; and while the open generations of all partitions together hold more
     /// than their share of bytes or index memory, the largest: one budget for all.
     pub(crate) fn freeze_full(&mut self, limits: GenerationLimits) {
-        self.targets.retain(|_, target| !target.is_full(limits));
+        self.end_full_targets(limits);
         let version = Arc::clone(&self.version);
         let open = |p: &Arc<Partition>| {
             let target = self.targets.get(&p.id)?;

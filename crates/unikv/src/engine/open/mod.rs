@@ -15,7 +15,7 @@ use self::directory::{check_directory, hold, take_lock};
 use self::progress::Progress;
 use self::recovery::Replayed;
 use self::sweep::{Needed, sweep};
-use super::catalog::CatalogState;
+use super::catalog::{CatalogState, Targets};
 use super::memory::{Arbiter, MemoryPlan};
 use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId};
@@ -333,6 +333,7 @@ impl<'a> Opening<'a> {
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
         let targets = recovery::flush_targets(&version, self.limits());
+        let targets = Targets::new(&version, targets);
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
         let view = View {

@@ -134,6 +134,6 @@ pub(crate) fn flush_around(db: &Db, meanwhile: impl FnOnce()) -> (usize, usize) 
         .unwrap();
     let owners_now = placed.len();
     let targets = placed.into_iter().map(|p| (p.partition, p.target));
-    catalog.targets.extend(targets);
+    catalog.begin_targets(targets);
     (owners, owners_now)
 }

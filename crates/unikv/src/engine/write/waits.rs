@@ -133,10 +133,8 @@ impl WritePath {
             Some(FlushBlock::Partition(id)) => of_merge(id).map_or(Ok(()), |f| Err(f.error)),
             Some(FlushBlock::SharedLimit) => {
                 // Any merge helps: only if all fail is there nothing to wait for.
-                let partitions = catalog.version.partitions().iter();
-                let mut frozen = partitions.filter(|p| !catalog.frozen(p).is_empty());
                 let mut failed = None;
-                let all = frozen.all(|p| {
+                let all = catalog.frozen_partitions().all(|p| {
                     failed = of_merge(p.id);
                     failed.is_some()
                 });

@@ -128,6 +128,9 @@ pub(crate) fn partition_of<'a>(
 ) -> Option<&'a Arc<Partition>> {
     let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
     let is_obsolete_due = space.excess(limit, Pressure::Alone) > 0;
+    if victims.is_empty() && !is_obsolete_due {
+        return None;
+    }
     let bytes_in = |partition: &Partition| {
         let tables = partition.key_tables.iter().map(|table| table.meta());
         let refs = tables.flat_map(|table| &table.refs);

@@ -28,9 +28,14 @@ pub(crate) fn is_due(left: &Partition, right: &Partition, limits: PartitionLimit
     let key_table_bytes = left
         .key_table_bytes()
         .saturating_add(right.key_table_bytes());
-    let are_small = sum(left, right) < limits.data_bytes / JOINED_PART
+    let are_small = sum(left, right) < most_bytes(limits)
         && key_table_bytes < limits.key_table_bytes / JOINED_PART;
     are_small || (is_merged(left, right) && (left.is_empty() || right.is_empty()))
+}
+
+/// Bytes of both sides of which neither is empty, at most.
+pub(crate) fn most_bytes(limits: PartitionLimits) -> u64 {
+    limits.data_bytes / JOINED_PART
 }
 
 /// Bytes of both sides.

@@ -17,7 +17,7 @@ use crate::version::{KeyRange, Partition, Table};
 use std::collections::HashMap;
 
 /// How large a partition may grow before it is split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartitionLimits {
     /// Of [`Partition::data_bytes`].
     pub(crate) data_bytes: u64,

@@ -4,7 +4,8 @@
 use crate::base::keys::{Kind, SeqNo};
 use crate::error::Result;
 use crate::jobs::Cancel;
-use crate::version::{Generation, Partition};
+use crate::version::{Generation, Partition, Version};
+use std::sync::Arc;
 
 /// Fewer cost a scan less than a millisecond.
 pub(crate) const MANY: u64 = 2048;
@@ -16,6 +17,11 @@ const ENTRIES_AT_ONCE: u64 = 1 << 16;
 /// Whether the generation may have many tombstones.
 pub(crate) fn may_be_many(generation: &Generation) -> bool {
     generation.records() >= MANY && !generation.is_ingested()
+}
+
+/// Partitions among which are all whose newest generation may have many tombstones.
+pub(crate) fn perhaps_many(version: &Version) -> impl Iterator<Item = &Arc<Partition>> {
+    version.partitions_where(|sums| sums.most_open_records >= MANY)
 }
 
 /// Whether scans gain more from a merge of a generation of `partition` than it writes, because many

@@ -10,12 +10,13 @@ use crate::version::state::{Partition, Version};
 use std::sync::Arc;
 
 impl Version {
+    /// Returns where the partitions began that it has taken out.
     pub(super) fn apply_partitions(
         &mut self,
         edit: &VersionEdit,
         released: &mut Released,
         dropped: &mut Dropped,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<Vec<u8>>, String> {
         let mut predecessors = Vec::new();
         for id in &edit.dropped_partitions {
             let partition = self.remove_partition(*id)?;
@@ -54,9 +55,9 @@ impl Version {
         }
         let added = edit.partitions.iter().map(|meta| &meta.start);
         let removed = predecessors.iter().map(|partition| &partition.start);
-        let mut changed = added.chain(removed);
+        let mut changed = added.chain(removed.clone());
         if changed.all(|start| self.is_bordered(start)) {
-            Ok(())
+            Ok(removed.cloned().collect())
         } else {
             Err("the partitions do not cover the key space, each key once".to_owned())
         }

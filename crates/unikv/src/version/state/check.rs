@@ -59,8 +59,7 @@ impl Version {
             .partitions
             .iter()
             .map(|p| Arc::new(Partition::clone(p)));
-        let mut counted = PartitionSums::default();
-        made_again(copies).sums().for_each(|sum| counted.add(sum));
+        let counted = PartitionSums::of_all(&made_again(copies));
         let (counted, known) = (counted.fixed(), self.partition_sums().fixed());
         if counted != known {
             return Err(format!("partitions sum up to {counted:?}, not {known:?}"));
@@ -75,6 +74,7 @@ impl Version {
         {
             return Err("partitions are not found by their ids".to_owned());
         }
+        self.check_gone()?;
         let starts = self.partitions.iter().map(|p| Some(p.start.as_slice()));
         let ends = self.partitions.iter().map(|p| p.end.as_deref());
         let begin = std::iter::once(Some(&[][..]));

@@ -34,6 +34,7 @@ impl Version {
         &mut self,
         id: PartitionId,
     ) -> Result<&mut Partition, String> {
+        self.sums = Once::default();
         let start = self.ids.find(&id).map(|place| Arc::clone(&place.start));
         let found = start.and_then(|start| self.partitions.find_mut(&start));
         let found = found.ok_or_else(|| format!("partition {} is unknown", id.0))?;
@@ -49,6 +50,7 @@ impl Version {
             start: partition.start.as_slice().into(),
         };
         let id = place.id.0;
+        self.sums = Once::default();
         if self.ids.insert(place) && self.partitions.insert(Arc::new(partition)) {
             Ok(())
         } else {
@@ -61,6 +63,7 @@ impl Version {
         &mut self,
         id: PartitionId,
     ) -> Result<Arc<Partition>, String> {
+        self.sums = Once::default();
         let place = self.ids.remove(&id);
         let found = place.and_then(|place| self.partitions.remove(&place.start));
         found.ok_or_else(|| format!("partition {} is unknown", id.0))

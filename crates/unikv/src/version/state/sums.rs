@@ -3,11 +3,12 @@
 //! A partition sums up its tables once, when it is first asked; a changed one has nothing yet. The
 //! list of partitions sums up chunks of them ([`super::chunked`]), so that a version with one
 //! changed partition looks at its tables, at the sums of its neighbours in the chunk, and at the
-//! sums of the other chunks.
+//! sums of the other chunks; once, as a version does not change when it is complete.
 
 use super::chunked::Item;
 use super::promise::Promise;
-use super::{Partition, Version};
+use super::{Partition, Partitions, Version};
+use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::key_table::{KeyTable, KeyTableMeta, OutlierSum};
 use crate::version::generation::Generation;
 use std::sync::Arc;
@@ -84,6 +85,13 @@ pub(crate) struct PartitionSums {
     /// Tables of UnsortedStores in one partition, at most.
     pub(crate) most_tables: u64,
     pub(crate) fullest: Fullest,
+    /// The largest [`Partition::data_bytes`] and [`Partition::key_table_bytes`] of one partition.
+    pub(crate) most_data_bytes: u64,
+    pub(crate) most_key_table_bytes: u64,
+    /// Records of a newest generation that was flushed, at most.
+    pub(crate) most_open_records: u64,
+    /// The least [`pair_bytes`] of neighbours.
+    pub(super) least_pair: Option<u64>,
     /// Bytes of scan runs.
     pub(crate) run_bytes: u64,
     /// What unmerged records may hide in the SortedStores.
@@ -119,6 +127,11 @@ impl PartitionSums {
         self.flushed_bytes = self.flushed_bytes.saturating_add(other.flushed_bytes);
         self.most_flushed_bytes = self.most_flushed_bytes.max(other.most_flushed_bytes);
         self.most_tables = self.most_tables.max(other.most_tables);
+        self.most_data_bytes = self.most_data_bytes.max(other.most_data_bytes);
+        let key_table_bytes = other.most_key_table_bytes;
+        self.most_key_table_bytes = self.most_key_table_bytes.max(key_table_bytes);
+        self.most_open_records = self.most_open_records.max(other.most_open_records);
+        self.add_pair(other.least_pair);
         self.fullest = self.fullest.and(other.fullest);
         self.run_bytes = self.run_bytes.saturating_add(other.run_bytes);
         self.hidden_bytes = self.hidden_bytes.saturating_add(other.hidden_bytes);
@@ -126,6 +139,10 @@ impl PartitionSums {
         self.memory_bytes += other.memory_bytes;
         self.index_bytes += other.index_bytes;
         self.largest_index_bytes = self.largest_index_bytes.max(other.largest_index_bytes);
+    }
+
+    fn add_pair(&mut self, bytes: Option<u64>) {
+        self.least_pair = self.least_pair.into_iter().chain(bytes).min();
     }
 
     fn add_table(&mut self, table: &KeyTableMeta) {
@@ -143,11 +160,25 @@ impl PartitionSums {
         self.expires |= table.expiry.is_some();
     }
 
+    /// What all partitions sum up to.
+    pub(super) fn of_all(partitions: &Partitions) -> PartitionSums {
+        let mut all = PartitionSums::default();
+        partitions.sums().for_each(|sum| all.add(sum));
+        for (left, right) in partitions.borders() {
+            let shared = right.generations.iter().filter(|g| left.has_index_of(g));
+            let bytes: u64 = shared.map(|g| g.index.memory_bytes() as u64).sum();
+            all.index_bytes = all.index_bytes.saturating_sub(bytes);
+            all.add_pair(pair_bytes(left, right));
+        }
+        all
+    }
+
     /// What a partition sums up to, but for its hash indexes, which neighbours may share.
     fn of(partition: &Partition) -> PartitionSums {
         let generations = &partition.generations;
         let runs = generations.iter().filter_map(|g| g.run.as_ref());
         let tables = generations.iter().map(|g| g.tables().count() as u64);
+        let open = generations.first().filter(|newest| !newest.is_ingested());
         let (all, meanwhile) = KeyTable::index_bytes_of(&partition.key_tables);
         let mut sums = PartitionSums {
             partitions: 1,
@@ -159,6 +190,9 @@ impl PartitionSums {
             flushed_bytes: partition.flushed_bytes(),
             most_flushed_bytes: partition.flushed_bytes(),
             most_tables: tables.sum(),
+            most_data_bytes: partition.data_bytes(),
+            most_key_table_bytes: partition.key_table_bytes(),
+            most_open_records: open.map_or(0, Generation::records),
             fullest: Fullest::of(generations),
             run_bytes: runs.map(|run| run.bytes()).sum(),
             hidden_bytes: partition.hidden_by(generations),
@@ -182,6 +216,15 @@ impl PartitionSums {
     }
 }
 
+/// Bytes of both neighbours whose border lies within a keyspace, or none if a side is empty: what a
+/// join looks at. `None`: no keyspace can have keys in both.
+pub(super) fn pair_bytes(left: &Partition, right: &Partition) -> Option<u64> {
+    let is_within = right.start.len() > KEYSPACE_PREFIX_LEN;
+    let bytes = || left.data_bytes().saturating_add(right.data_bytes());
+    let any_empty = left.is_empty() || right.is_empty();
+    is_within.then(|| if any_empty { 0 } else { bytes() })
+}
+
 /// Less than this part of a key table is not worth its rewriting.
 pub(crate) const OBSOLETE_PART: u64 = 4;
 
@@ -196,6 +239,7 @@ impl Item for Arc<Partition> {
 
     fn add_to(&self, before: Option<&Arc<Partition>>, sum: &mut PartitionSums) {
         sum.add(self.sums.get_or(|| PartitionSums::of(self)));
+        sum.add_pair(before.and_then(|before| pair_bytes(before, self)));
         for generation in &self.generations {
             let bytes = generation.index.memory_bytes() as u64;
             sum.largest_index_bytes = sum.largest_index_bytes.max(bytes);
@@ -241,14 +285,7 @@ impl Partition {
 
 impl Version {
     /// The sums over all partitions.
-    pub(crate) fn partition_sums(&self) -> PartitionSums {
-        let mut all = PartitionSums::default();
-        self.partitions.sums().for_each(|sum| all.add(sum));
-        for (left, right) in self.partitions.borders() {
-            let shared = right.generations.iter().filter(|g| left.has_index_of(g));
-            let bytes: u64 = shared.map(|g| g.index.memory_bytes() as u64).sum();
-            all.index_bytes = all.index_bytes.saturating_sub(bytes);
-        }
-        all
+    pub(crate) fn partition_sums(&self) -> &PartitionSums {
+        self.sums.get_or(|| PartitionSums::of_all(&self.partitions))
     }
 }

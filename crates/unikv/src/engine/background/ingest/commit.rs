@@ -120,7 +120,7 @@ impl Background {
         if catalog.version.counters.flushed_seq == seq {
             let ended = |_: &&TablePlace| !seeded!(IngestKeepsTargets);
             for place in places.iter().filter(ended) {
-                catalog.targets.remove(&place.partition);
+                catalog.end_target(place.partition);
             }
             // The view first: a reader that sees the number finds the tables.
             self.write.recent.not_in_memtables(seq);

@@ -38,27 +38,23 @@ impl JobKind for Clearings {
             return None;
         }
         let is_free = |p: &Partition| ask.is_free(p.id) && ask.allows(CLEAR, Some(p.id));
-        let partitions = catalog.version.partitions();
-        let due = partitions
-            .iter()
-            .filter(|p| is_to_be_cleared(catalog, p) && is_free(p));
+        let gone = || catalog.version.gone_partitions();
+        let due = gone().filter(|p| !p.is_empty() && is_free(p));
         let due: Vec<_> = due.take(MOST_AT_ONCE).map(|p| p.id).collect();
         if !due.is_empty() {
             let ids = due.clone();
             return Some(Job::new(due, move |background| background.clear(&ids)));
         }
-        let mut ids = Vec::new();
-        for partition in partitions.iter() {
-            if catalog.is_vacant(partition) && is_free(partition) {
-                ids.push(partition.id);
-            } else if ids.len() < 2 {
+        let (mut ids, mut end) = (Vec::new(), None);
+        for partition in gone().filter(|p| catalog.is_vacant(p) && is_free(p)) {
+            let is_next = end == Some(partition.start.as_slice());
+            if !is_next && ids.len() < 2 {
                 ids.clear();
-            } else {
+            } else if !is_next || ids.len() == MOST_AT_ONCE {
                 break;
             }
-            if ids.len() == MOST_AT_ONCE {
-                break;
-            }
+            ids.push(partition.id);
+            end = partition.end.as_deref();
         }
         if ids.len() < 2 {
             return None;
@@ -119,7 +115,7 @@ impl Background {
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         for partition in &cleared {
-            catalog.targets.remove(&partition.id);
+            catalog.end_target(partition.id);
         }
         freeze_beside(&mut catalog, &cleared);
         Ok(Ended::Done)
@@ -150,7 +146,7 @@ impl Background {
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         for id in ids {
-            catalog.targets.remove(id);
+            catalog.end_target(*id);
         }
         self.core.counters.count_join(ids);
         Ok(Ended::Done)

@@ -128,7 +128,7 @@ impl Background {
         if self.idle.asked.any() {
             return None;
         }
-        let charged = scan_sources::charged_in_all(&self.read.view.load().version);
+        let charged = || scan_sources::charged_in_all(&self.read.view.load().version);
         self.passes.rest_left(now, charged)
     }
 
@@ -159,8 +159,10 @@ impl Background {
             return None;
         }
         if is_idle {
-            let due: Vec<_> = partitions
-                .iter()
+            let many = catalog
+                .version
+                .partitions_where(|s| s.most_tables > FEW_TABLES as u64);
+            let due: Vec<_> = many
                 .filter(|p| is_worth_merging(catalog, p))
                 .filter(|p| self.core.health.failure(MERGE, Some(p.id)).is_none())
                 .cloned()

@@ -123,7 +123,7 @@ impl Background {
             .iter()
             .for_each(|file| window_files.mark_obsolete(file));
         let targets = placed.into_iter().map(|p| (p.partition, p.target));
-        catalog.targets.extend(targets);
+        catalog.begin_targets(targets);
         // A full generation is frozen at once, so that its merge need not wait for the next flush.
         catalog.freeze_full(limits);
         self.freeze_hiding(&mut catalog);

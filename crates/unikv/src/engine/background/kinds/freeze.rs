@@ -6,6 +6,7 @@ use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
+use crate::jobs::space::tombstones;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ impl JobKind for FreezeForScans {
         if !is_idle || background.space.full.is_full() {
             return None;
         }
-        let mut partitions = ask.catalog.version.partitions().iter();
+        let mut partitions = tombstones::perhaps_many(&ask.catalog.version);
         let partition = partitions.find(|p| {
             ask.catalog.may_freeze(p)
                 && background.counted.is_due(p)

@@ -81,7 +81,7 @@ impl JobKind for Joins {
 /// Whether neighbours belong to one keyspace at most. The range of one that is gone may go to
 /// another as soon as it has been emptied, and no memtable holds anything of it: afterwards nobody
 /// would know what is gone.
-fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Partition) -> bool {
+pub(crate) fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Partition) -> bool {
     let version = &catalog.version;
     if version.counters.last_keyspace == 0 {
         return true;
@@ -127,10 +127,9 @@ impl Background {
         catalog: &'a CatalogState,
     ) -> impl Iterator<Item = (&'a Arc<Partition>, &'a Arc<Partition>)> {
         let limits = self.space.partition_limits();
-        let partitions = catalog.version.partitions();
-        let pairs = partitions.iter().zip(partitions.iter().skip(1));
+        let pairs = catalog.version.perhaps_joined(join::most_bytes(limits));
         pairs.filter(move |(left, right)| {
-            may_be_joined(catalog, left, right) && join::is_due(left, right, limits)
+            join::is_due(left, right, limits) && may_be_joined(catalog, left, right)
         })
     }
 
@@ -176,7 +175,7 @@ impl Background {
         self.catalog
             .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())?;
         for side in sides {
-            catalog.targets.remove(&side);
+            catalog.end_target(side);
         }
         self.core.counters.count_join(&sides);
         Ok(Attempt::Joined)

@@ -71,8 +71,7 @@ impl Background {
     /// The merge that is most urgent.
     pub(crate) fn plan_merge(&self, ask: &Ask<'_>) -> Option<MergePlan> {
         let version = &ask.catalog.version;
-        let partitions = version.partitions().iter();
-        let ready = partitions.filter(|p| ask.is_free(p.id) && is_ready(ask, p));
+        let ready = ready(ask).filter(|p| ask.is_free(p.id));
         let limits = self.space.generation_limits(version);
         let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
         let partition = ready.max_by_key(|p| urgency(p))?;
@@ -97,11 +96,13 @@ impl Background {
             return plans;
         }
         let is_other = |p: &Partition| p.id != first_id && ask.is_free(p.id);
-        let partitions = catalog.version.partitions().iter();
-        let others = partitions.filter(|p| is_other(p) && is_ready(ask, p));
+        let others = ready(ask).filter(|p| is_other(p));
         let mut others: Vec<_> = others.map(|p| (oldest_file(catalog, p), p)).collect();
         // Of those of one age, neighbours follow one another: what they have of a table does, too.
-        others.sort_by_key(|(file, _)| slip!(MergeSmallInKeyOrder, None, *file));
+        others.sort_unstable_by_key(|(file, p)| {
+            let file = slip!(MergeSmallInKeyOrder, None, *file);
+            (file, p.start.as_slice())
+        });
         for (_, partition) in others {
             if plans.len() >= MOST_TOGETHER {
                 break;
@@ -349,9 +350,10 @@ impl Background {
     }
 }
 
-/// Whether a merge of the partition is in question, leased or not.
-pub(crate) fn is_ready(ask: &Ask<'_>, partition: &Partition) -> bool {
-    ask.allows(MERGE, Some(partition.id)) && !ask.catalog.frozen(partition).is_empty()
+/// The partitions of which a merge is in question, leased or not.
+pub(crate) fn ready<'a>(ask: &'a Ask<'_>) -> impl Iterator<Item = &'a Arc<Partition>> {
+    let frozen = ask.catalog.frozen_partitions();
+    frozen.filter(|p| ask.allows(MERGE, Some(p.id)))
 }
 
 /// What a merge of the partition reads, and writes at most.

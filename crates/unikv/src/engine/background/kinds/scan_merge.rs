@@ -34,12 +34,12 @@ impl JobKind for ScanMerges {
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let limit = background.core.options.scan_merge_limit as usize;
-        let partitions = ask.catalog.version.partitions().iter();
-        let mut free = partitions.filter(|p| ask.is_free(p.id));
-        let partition = free.find(|partition| {
+        let partitions = scan_sources::perhaps_many(&ask.catalog.version, limit);
+        let mut due = partitions.filter(|partition| {
             let newest = partition.generations.first();
             newest.is_some_and(|newest| scan_sources::is_merge_worth_it(newest, limit))
-        })?;
+        });
+        let partition = due.find(|p| ask.is_free(p.id))?;
         let partition = Arc::clone(partition);
         Some(Job::new([partition.id], move |background| {
             let Some(newest) = partition.generations.first() else {

@@ -8,7 +8,7 @@ use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{COLLECT, JobName, MERGE};
 use crate::error::{ErrorKind, Result};
-use crate::jobs::partitioning::split::Split;
+use crate::jobs::partitioning::split::{PartitionLimits, Split};
 use crate::version::Partition;
 use std::sync::Arc;
 
@@ -24,12 +24,24 @@ impl JobKind for Splits {
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let limits = background.space.partition_limits();
-        let partitions = ask.catalog.version.partitions().iter();
-        let free = partitions.filter(|p| ask.is_free(p.id) && ask.allows(SPLIT, Some(p.id)));
+        // On a full disk a split may be due in a partition of any size.
+        let limits_or_none = if background.space.full.is_full() {
+            PartitionLimits::default()
+        } else {
+            limits
+        };
+        let PartitionLimits {
+            data_bytes,
+            key_table_bytes,
+        } = limits_or_none;
+        let version = &ask.catalog.version;
+        let perhaps = version.perhaps_larger(data_bytes, key_table_bytes);
         let is_due = |p: &Partition| {
             CatalogState::is_to_be_split(p, limits) || background.is_too_large_for_space(p)
         };
-        let largest = free.filter(|p| is_due(p)).max_by_key(|p| p.data_bytes())?;
+        let is_free = |p: &Partition| ask.is_free(p.id) && ask.allows(SPLIT, Some(p.id));
+        let due = perhaps.filter(|p| is_due(p) && is_free(p));
+        let largest = due.max_by_key(|p| p.data_bytes())?;
         let partition = Arc::clone(largest);
         Some(Job::new([partition.id], move |background| {
             background.split_leased(&partition)
@@ -77,7 +89,7 @@ impl Background {
             self.catalog
                 .commit_edit(&mut catalog, edit, &indexes, |_| ())?;
             // The sides share their parent's indexes, so nothing more is entered there.
-            catalog.targets.remove(&partition.id);
+            catalog.end_target(partition.id);
             self.core.counters.count_split(leased.id);
             return Ok(Ended::Done);
         }

@@ -48,8 +48,7 @@ impl JobKind for WarmStart {
             return None;
         }
         if ask.is_by_worker() {
-            let mut partitions = ask.catalog.version.partitions().iter();
-            let is_merge_due = partitions.any(|p| ask.is_free(p.id) && merge::is_ready(ask, p));
+            let is_merge_due = merge::ready(ask).any(|p| ask.is_free(p.id));
             if !warmth.takes_turn(is_merge_due) {
                 return None;
             }

@@ -461,7 +461,7 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
         .plan_merge(&engine.background.ask_all(&catalog))
         .unwrap();
     assert_eq!(plan.partition.id, large.id, "one more table has its place");
-    catalog.targets.remove(&small.id);
+    catalog.end_target(small.id);
     let plan = engine
         .background
         .plan_merge(&engine.background.ask_all(&catalog))
