@@ -7,6 +7,9 @@
 //!
 //! Takes the catalog's lock, and only while something has failed.
 
+#[cfg(any(test, debug_assertions))]
+mod candidates;
+
 use crate::engine::background::Background;
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, FLUSH, Failure, JobError, MERGE};

@@ -5,8 +5,6 @@
 //! tried: then its outcome is unknown), leaves its error in `health` and is retried after a pause,
 //! while the other jobs go on.
 
-#[cfg(any(test, debug_assertions))]
-mod candidates;
 mod checks;
 mod freezing;
 mod full_disk;

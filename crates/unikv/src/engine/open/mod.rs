@@ -333,7 +333,6 @@ impl<'a> Opening<'a> {
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
         let targets = recovery::flush_targets(&version, self.limits());
-        let targets = Targets::new(&version, targets);
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
         let view = View {
@@ -346,12 +345,12 @@ impl<'a> Opening<'a> {
         let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
         let catalog = CatalogState {
             gone: GoneKeyspaces::before_opening(&version, in_memory),
+            targets: Targets::new(&version, targets),
             version,
             manifest_snapshot_len: manifest.len(),
             manifest,
             append_tried: false,
             quarantined: Vec::new(),
-            targets,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
         let memory = Arbiter::new(

@@ -1,5 +1,5 @@
-//! The partitions in whose range no keyspace is: what they hold is to be removed, and they themselves
-//! are to be joined.
+//! The partitions in whose range no keyspace is: what they hold is to be removed, and they
+//! themselves are to be joined.
 //!
 //! Edits maintain the list, so that the background need not ask each partition. Invariant: a
 //! partition is listed if and only if [`Keyspaces::count_in`] its range is 0. That changes for

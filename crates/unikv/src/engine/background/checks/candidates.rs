@@ -16,7 +16,10 @@ use std::sync::Arc;
 
 impl Background {
     /// Whether the kinds ask every partition in which something is due.
-    pub(super) fn check_candidates(&self, catalog: &CatalogState) -> Result<(), String> {
+    pub(in crate::engine::background) fn check_candidates(
+        &self,
+        catalog: &CatalogState,
+    ) -> Result<(), String> {
         catalog.check_frozen()?;
         let version = &catalog.version;
         let partitions = version.partitions();
