@@ -11,13 +11,12 @@ pub(crate) mod merge;
 mod notes;
 mod scan_merge;
 pub(crate) mod split;
-mod sweep;
 pub(crate) mod warm;
 
 use crate::engine::background::{JobKind, Kinds};
 
 /// What the flush worker does. It sweeps, too, for the others may merge for seconds meanwhile.
-const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes, &sweep::Sweeps];
+const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes, &for_reads::sweep::Sweeps];
 
 /// All other kinds, the most urgent first. The time is noted when it is due, by an edit a minute.
 /// What keyspaces held that are gone costs an edit, and spares others work. A sweep is short, and
@@ -28,7 +27,7 @@ const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes, &sweep::Sweeps];
 const OTHERS: &[&dyn JobKind] = &[
     &notes::clock::ClockMarks,
     &clear::Clearings,
-    &sweep::Sweeps,
+    &for_reads::sweep::Sweeps,
     &warm::WarmStart,
     &split::Splits,
     &join::Joins { with_merges: false },
