@@ -774,18 +774,6 @@ const CASES: &[Case] = &[
         unit("txn::tests::batches_that_become_tables_and_ingests_wait_for_what_is_alone"),
         0,
     ),
-    Case(
-        Seeded::RunBeforeGapForgotten,
-        unit(
-            "engine::read::iter::tests::sweeps::what_is_stepped_over_before_a_gap_is_a_gap_for_the_next_one",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::UnsweptForgotten,
-        unit("engine::read::iter::tests::sweeps::deletes_are_swept_before_a_reader_comes"),
-        0,
-    ),
     // Range tombstones.
     Case(
         Seeded::DamagedRangesAreEmpty,

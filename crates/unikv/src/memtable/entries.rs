@@ -13,7 +13,6 @@
 
 pub(super) mod gaps;
 mod ordering;
-mod unswept;
 
 use super::MemEntry;
 use super::arena::{Arena, ArenaPool};
@@ -26,7 +25,6 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use gaps::{GapReader, Gaps};
 use std::sync::Arc;
-use unswept::Unswept;
 
 /// An entry among those that are being sorted: the beginning of its key, how many came after it,
 /// its node.
@@ -49,8 +47,6 @@ struct Writer {
     unordered_len: usize,
     before: Before,
     random: u64,
-    /// Where there are deletes that were not swept.
-    unswept: unswept::Range,
 }
 
 impl Writer {
@@ -86,7 +82,6 @@ pub(super) struct Entries {
     pool: Arc<ArenaPool>,
     /// Where iterators have found nothing. None before there is an order.
     gaps: Gaps,
-    unswept: Unswept,
     /// Held while the entries are put in order.
     ordering: Mutex<()>,
     /// Owns the memory of all nodes.
@@ -112,7 +107,6 @@ impl Entries {
             unordered_len: 0,
             before: list.beginning(),
             random: 0x9e37_79b9_7f4a_7c15,
-            unswept: unswept::Range::default(),
         };
         Entries {
             by_key: Buckets::new(pool),
@@ -125,7 +119,6 @@ impl Entries {
             max_seq: AtomicU64::new(0),
             pool: Arc::clone(pool),
             gaps: Gaps::new(pool),
-            unswept: Unswept::new(pool.arena_bytes() as u64),
             ordering: Mutex::default(),
             writer: Mutex::new(writer),
         }
@@ -187,9 +180,6 @@ impl Entries {
             let last = last.map_or(std::ptr::null_mut(), NodeRef::as_ptr);
             node.link(0).store(last, Ordering::Relaxed);
             writer.unordered_len += 1;
-        }
-        if entry.kind == Kind::Delete {
-            self.unswept.add(&mut writer.unswept, node);
         }
         self.by_key.insert(node, hash);
         self.count(entry, writer.arena.used_bytes());

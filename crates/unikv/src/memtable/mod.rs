@@ -69,13 +69,6 @@ pub(crate) struct MemEntry<'a> {
     pub(crate) value: &'a [u8],
 }
 
-impl MemEntry<'_> {
-    /// Whether it is the tombstone of its key.
-    pub(crate) fn is_delete(&self) -> bool {
-        self.kind == Kind::Delete
-    }
-}
-
 /// The writes of a memtable.
 enum Contents {
     /// They come one after the other.
@@ -140,7 +133,6 @@ impl Memtable {
         if is_scanned && let Some(last) = self.max_seq() {
             entries.gaps().hand_on(after.entries.gaps(), last, others);
         }
-        entries.hand_unswept_on(&after.entries);
         Memtable::holding(Contents::Growing(after), self.hash_seed)
     }
 
@@ -302,38 +294,6 @@ impl Memtable {
     pub(crate) fn add_gap(&self, range: (&[u8], &[u8]), reader: &GapReader, steps: u64) {
         if let Some(entries) = self.entries() {
             entries.add_gap(range, reader, steps);
-        }
-    }
-
-    /// Whether enough was deleted since the last sweep for the next one.
-    pub(crate) fn is_sweep_due(&self, is_idle: bool) -> bool {
-        self.entries()
-            .is_some_and(|entries| entries.is_sweep_due(is_idle))
-    }
-
-    /// Whether the background is to be woken for a sweep: once for each.
-    #[inline]
-    pub(crate) fn awaits_sweep(&self) -> bool {
-        self.entries().is_some_and(Entries::awaits_sweep)
-    }
-
-    /// Takes the range in which deletes were not swept, for a sweep.
-    pub(crate) fn take_unswept(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        self.entries()?.take_unswept()
-    }
-
-    /// From `lower` to before `upper` deletes were not swept, enough for a sweep unless they are
-    /// `few`.
-    pub(crate) fn add_unswept(&self, lower: Vec<u8>, upper: Vec<u8>, few: bool) {
-        if let Some(entries) = self.entries() {
-            entries.add_unswept(lower, upper, few);
-        }
-    }
-
-    /// A sweep took as many steps, and has come to its end or not.
-    pub(crate) fn swept(&self, steps: u64, is_all: bool) {
-        if let Some(entries) = self.entries() {
-            entries.unswept().swept(steps, is_all);
         }
     }
 

@@ -39,10 +39,6 @@ macro_rules! and_of_writes {
             KeptKeysNotCompared,
             /// I6: large batches and ingests do not wait for a transaction that is alone.
             TurnIgnored,
-            /// I8: what an iterator steps over before it meets a gap stays without one.
-            RunBeforeGapForgotten,
-            /// I8: deletes that were not swept when a memtable is sealed never are.
-            UnsweptForgotten,
         }
     };
 }

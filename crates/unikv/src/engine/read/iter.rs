@@ -14,7 +14,6 @@ mod end;
 mod keyspace;
 mod measured;
 pub(crate) mod overlay;
-pub(crate) mod sweep;
 mod toward;
 
 use toward::Left;

@@ -327,9 +327,6 @@ impl WritePath {
             commit.is_watched = true;
             self.core.work.notify();
         }
-        if commit.memtable.table.awaits_sweep() {
-            self.core.work.notify();
-        }
     }
 
     /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is

@@ -149,9 +149,7 @@ impl Gaps {
         };
         let joins = |other: &Gap, gap: &Gap| {
             let is_same = (other.seq, other.time_ms) == (gap.seq, gap.time_ms);
-            // By their magnitude: of equal sweeps each spares a little more or less than the last.
-            let is_smaller = other.steps.checked_ilog2() <= gap.steps.checked_ilog2();
-            other.serves(reader) && (is_same || is_smaller)
+            other.serves(reader) && (is_same || other.steps <= gap.steps)
         };
         while let Some((before, other)) = by_start.before(&start) {
             if other.end != start || !joins(other, &gap) {

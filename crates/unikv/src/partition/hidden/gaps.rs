@@ -39,16 +39,6 @@ impl HiddenRun {
         self.steps.is_multiple_of(LOOK_AFTER)
     }
 
-    /// Whether the run is worth a gap where it comes to a gap: also a short one between two.
-    pub(crate) fn is_worth_joining(&self) -> bool {
-        (self.is_long() || self.from.is_some()) && !seeded!(RunBeforeGapForgotten)
-    }
-
-    /// Whether as many entries in a row were hidden.
-    pub(crate) fn reaches(&self, most: u32) -> bool {
-        self.steps >= most
-    }
-
     /// An entry of this kind is the newest of its key that the reader sees, and is no value for it.
     #[inline(always)]
     pub(crate) fn hides(&mut self, kind: Kind) {

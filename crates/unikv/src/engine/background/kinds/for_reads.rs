@@ -6,8 +6,6 @@
 //! All is for speed alone and in memory alone: nothing is committed, and a failure is none of the
 //! database.
 
-pub(super) mod sweep;
-
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;

@@ -15,19 +15,18 @@ pub(crate) mod warm;
 
 use crate::engine::background::{JobKind, Kinds};
 
-/// What the flush worker does. It sweeps, too, since the others may merge for seconds meanwhile.
-const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes, &for_reads::sweep::Sweeps];
+/// What the flush worker does.
+const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 
 /// All other kinds, the most urgent first. The time is noted when it is due, by an edit a minute.
-/// What keyspaces held that are gone costs an edit, and spares others work. A sweep is short, and
-/// spares the next reader more. What was hot before the opening is read back next, which ends and
-/// takes turns with merges. Splits come before merges and make them smaller; a join that needs
-/// no merge costs an edit, and another takes its turn now and then, or merges without a pause would
-/// leave more and more empty partitions; what only serves reads comes last.
+/// What keyspaces held that are gone costs an edit, and spares others work. What was hot before the
+/// opening is read back next, which ends and takes turns with merges. Splits come before merges,
+/// for they make them smaller; a join that needs no merge costs an edit, and another takes its turn
+/// now and then, or merges without a pause would leave more and more empty partitions; what only
+/// serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
     &notes::clock::ClockMarks,
     &clear::Clearings,
-    &for_reads::sweep::Sweeps,
     &warm::WarmStart,
     &split::Splits,
     &join::Joins { with_merges: false },

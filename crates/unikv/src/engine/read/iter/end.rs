@@ -45,8 +45,6 @@ pub(super) struct End {
     buffers: Arc<ReadBuffers>,
     /// How many entries the next batch may have.
     batch_len: usize,
-    /// A batch ends after as many hidden entries in a row, going forward.
-    most_hidden: u32,
     /// Whether no batch was fetched yet.
     is_first: bool,
     /// Whether a batch was measured.
@@ -76,7 +74,6 @@ impl End {
             shares_keys: false,
             buffers: Arc::clone(buffers),
             batch_len: FIRST_BATCH,
-            most_hidden: u32::MAX,
             is_first: true,
             is_measured: false,
             ahead: 0,
@@ -96,11 +93,6 @@ impl End {
     /// This many entries are wanted from here.
     pub(super) fn expect(&mut self, entries: usize) {
         self.batch_len = entries.clamp(1, LAST_BATCH);
-    }
-
-    /// A batch ends after as many hidden entries in a row, going forward.
-    pub(super) fn stop_after_hidden(&mut self, most: u32) {
-        self.most_hidden = most;
     }
 
     /// The values of the batches from here on are left where they are, or are not.
@@ -216,7 +208,6 @@ impl End {
             keys_alone: self.keys_alone,
             last: &mut self.last,
             run: HiddenRun::default(),
-            most_hidden: self.most_hidden,
         };
         let filled = filling.fill();
         self.goes_on = matches!(filled, Ok(true));

@@ -1,7 +1,6 @@
 //! What scans read and prefetch, on a disk of which nothing is in memory.
 
 mod gaps;
-mod sweeps;
 
 use crate::engine::tests::Machine;
 use crate::testing::file_trace::{Event, FileTrace, prefetched_in_vain, prefetches, reads};

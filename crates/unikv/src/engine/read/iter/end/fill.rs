@@ -26,8 +26,6 @@ pub(super) struct Filling<'a> {
     pub(super) last: &'a mut Option<Vec<u8>>,
     /// What was hidden since the last visible entry.
     pub(super) run: HiddenRun,
-    /// After as many hidden entries in a row the batch ends, going forward.
-    pub(super) most_hidden: u32,
 }
 
 /// What ends before the entry at the cursor.
@@ -87,22 +85,14 @@ impl Filling<'_> {
                 }
             }
         }
-        if self.run.step() {
-            if let Some(end) = self.cursor.view().end_of_gap(entry.key, self.at) {
-                if self.run.is_worth_joining() {
-                    self.leave_gap(self.left.before(entry.key));
-                }
-                self.cursor.seek(&end, SeqNo::MAX)?;
-                self.run = HiddenRun::after(end);
-                return Ok(None);
-            }
-            if self.run.reaches(self.most_hidden) {
-                // The cursor stays: what is older of this key comes with the next batch.
-                self.leave_gap(self.left.before(entry.key));
-                return Ok(Some(End::OfBatch));
-            }
+        if self.run.step()
+            && let Some(end) = self.cursor.view().end_of_gap(entry.key, self.at)
+        {
+            self.cursor.seek(&end, SeqNo::MAX)?;
+            self.run = HiddenRun::after(end);
+        } else {
+            self.cursor.next_visible()?;
         }
-        self.cursor.next_visible()?;
         Ok(None)
     }
 
@@ -135,9 +125,6 @@ impl Filling<'_> {
         }
         self.run.hides(kind);
         if is_time && let Some(start) = self.cursor.view().start_of_gap(key, self.at) {
-            if self.run.is_worth_joining() {
-                self.leave_gap(self.left.after(key));
-            }
             self.cursor.seek_before(&start, SeqNo::MAX)?;
             self.run = HiddenRun::after(start);
         } else if self.cursor.may_hide() {
