@@ -9,8 +9,9 @@
 //!
 //! Locks: the commit lock, then the catalog's.
 
-use crate::base::keys::border;
-use crate::base::keys::{KeyspaceId, PartitionId, SeqNo};
+mod edits;
+
+use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::seeded::{seeded, slip};
 use crate::engine::catalog::{Catalog, Indexes};
 use crate::engine::core::Core;
@@ -19,15 +20,13 @@ use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::version::Version;
-use crate::version::edit::history::{ChangeKind, LoggedChange};
-use crate::version::edit::{KeyspaceMeta, PartitionMeta, VersionEdit};
+use crate::version::edit::{KeyspaceMeta, VersionEdit};
 use crate::version::keyspaces::DEFAULT_NAME;
+use edits::{changed, changes_of, data_of_gone, is_as_said, number_after, with, with_new_data};
 use std::sync::Arc;
 
 /// Bytes of a name.
 const MOST_NAME_BYTES: usize = 255;
-/// Numbers of keyspaces; the one after the last is a border, too.
-const MOST_KEYSPACES: u32 = u32::MAX - 1;
 
 /// The component that changes which keyspaces there are.
 pub(crate) struct KeyspaceChanges {
@@ -61,12 +60,8 @@ impl KeyspaceChanges {
         if name == DEFAULT_NAME {
             return options.refuse_for_default().map(|()| KeyspaceId::DEFAULT);
         }
-        let as_it_is = |meta: &KeyspaceMeta| -> Result<bool> {
-            let is_same_ttl = options.ttl_over(meta.default_ttl_ms) == meta.default_ttl_ms;
-            Ok(is_same_ttl && options.encode_over(&meta.options)? == meta.options)
-        };
         if let Some(meta) = self.read.view.load().version.keyspaces.named(name)
-            && as_it_is(meta)?
+            && is_as_said(meta, options)?
         {
             return Ok(meta.id);
         }
@@ -74,23 +69,36 @@ impl KeyspaceChanges {
             self.write.expect_default_ttl();
         }
         self.change(|version, _| {
-            if let Some(meta) = version.keyspaces.named(name) {
-                let mut changed = meta.clone();
-                changed.options = options.encode_over(&meta.options)?;
-                changed.default_ttl_ms = options.ttl_over(meta.default_ttl_ms);
-                return Ok((changed.id, with(changed)));
-            }
-            let id = next_number(version)?;
-            let meta = KeyspaceMeta {
-                id,
-                data: id,
-                name: name.to_owned(),
-                options: options.encode_over(&[])?,
-                since: SeqNo(0),
-                default_ttl_ms: options.ttl_over(None),
-            };
-            Ok((id, with_new_data(version, meta)?))
+            let (mut made, edit) = changed(version, &[name], options)?;
+            let id = made
+                .pop()
+                .ok_or_else(|| Error::internal("no keyspace was made"))?;
+            Ok((id, edit))
         })
+    }
+
+    /// The keyspaces of these names, all made and changed by one edit.
+    pub(crate) fn open_all(
+        &self,
+        names: &[&str],
+        options: &KeyspaceOptions,
+    ) -> Result<Vec<KeyspaceId>> {
+        self.core.check_open()?;
+        names.iter().try_for_each(|name| check_name(name))?;
+        options.check()?;
+        if names.contains(&DEFAULT_NAME) {
+            options.refuse_for_default()?;
+        }
+        let view = self.read.view.load();
+        let (there, edit) = changed(&view.version, names, options)?;
+        drop(view);
+        if edit.keyspaces.is_empty() {
+            return Ok(there);
+        }
+        if options.default_ttl.is_some() {
+            self.write.expect_default_ttl();
+        }
+        self.change(|version, _| changed(version, names, options))
     }
 
     /// Gives a keyspace another name.
@@ -104,7 +112,7 @@ impl KeyspaceChanges {
                 return Err(Error::invalid(what, "choose another name"));
             }
             meta.name = name.to_owned();
-            Ok(((), with(meta)))
+            Ok(((), with(vec![meta])))
         })
     }
 
@@ -112,25 +120,34 @@ impl KeyspaceChanges {
     pub(crate) fn truncate(&self, id: KeyspaceId) -> Result<()> {
         self.change(|version, since| {
             let mut meta = there(version, id, "emptied so; delete its keys instead")?.clone();
-            meta.data = next_number(version)?;
+            meta.data = number_after(version.counters.last_keyspace)?;
             meta.since = since;
-            Ok(((), with_new_data(version, meta)?))
+            Ok(((), with_new_data(version, vec![meta])?))
         })
     }
 
-    /// Drops a keyspace with all that it holds.
-    pub(crate) fn drop(&self, id: KeyspaceId) -> Result<()> {
+    /// Drops keyspaces with all that they hold, by one edit.
+    pub(crate) fn drop(&self, ids: &[KeyspaceId]) -> Result<()> {
+        let mut ids = ids.to_vec();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() {
+            return self.core.check_open();
+        }
         self.change(|version, _| {
-            there(version, id, "dropped")?;
+            for id in &ids {
+                there(version, *id, "dropped")?;
+            }
             let edit = VersionEdit {
-                dropped_keyspaces: vec![id],
+                dropped_keyspaces: ids,
                 ..VersionEdit::default()
             };
             Ok(((), edit))
         })
     }
 
-    /// Commits the edit that `make` makes of the version and the sequence number of the change.
+    /// Commits the edit that `make` makes of the version and the first sequence number of its
+    /// changes: each that others can see has its own.
     fn change<T>(
         &self,
         make: impl FnOnce(&Version, SeqNo) -> Result<(T, VersionEdit)>,
@@ -141,11 +158,12 @@ impl KeyspaceChanges {
         let mut commit = self.write.commit.lock();
         self.core.check_open()?;
         self.make_durable(&commit, synced)?;
-        let seq = SeqNo(commit.last_seq.0 + 1);
+        let first = SeqNo(commit.last_seq.0 + 1);
         let mut catalog = self.catalog.lock();
-        let (result, mut edit) = make(&catalog.version, seq)?;
-        let change = change_of(&edit, &catalog.version, seq);
-        edit.later = change.and_then(|change| self.write.later(vec![change]));
+        let (result, mut edit) = make(&catalog.version, first)?;
+        let changes = changes_of(&edit, &catalog.version, first);
+        let seq = SeqNo(commit.last_seq.0 + changes.len().max(1) as u64);
+        edit.later = self.write.later(changes);
         edit.wal_low_water = self.write.low_water_of_nothing(&commit);
         let low_water = edit.wal_low_water;
         let gone = data_of_gone(&edit, &catalog.version);
@@ -154,16 +172,14 @@ impl KeyspaceChanges {
                 view.memtable.wal = low_water.unwrap_or(view.memtable.wal);
             })?;
         let (sealed, in_memory) = self.last_in_memory(&commit);
-        for data in &gone {
-            let flushed = catalog.version.counters.flushed_seq;
-            catalog.gone.add(*data, in_memory, flushed);
-        }
+        let flushed = catalog.version.counters.flushed_seq;
+        catalog.gone.add(&gone, in_memory, flushed);
         if !gone.is_empty() {
             self.write.recent.not_in_memtables(seq);
         }
         let is_worth_a_flush = sealed.is_none() && catalog.gone.are_many();
         drop(catalog);
-        // No record has this number: moments before the change have smaller ones.
+        // No record has these numbers: moments before the change have smaller ones.
         commit.last_seq = seq;
         self.read.publish_unlogged_seq(seq);
         self.write.note_edit(&mut commit, low_water);
@@ -210,55 +226,6 @@ impl KeyspaceChanges {
     }
 }
 
-/// The data ids that have no keyspace any more after an edit.
-fn data_of_gone(edit: &VersionEdit, before: &Version) -> Vec<KeyspaceId> {
-    let data = |id| Some(before.keyspaces.get(id)?.data);
-    let dropped = edit.dropped_keyspaces.iter().filter_map(|id| data(*id));
-    let emptied = edit.keyspaces.iter().filter_map(|meta| {
-        let before = data(meta.id)?;
-        (before != meta.data).then_some(before)
-    });
-    dropped.chain(emptied).collect()
-}
-
-/// What those that follow the changes see of it.
-fn change_of(edit: &VersionEdit, before: &Version, seq: SeqNo) -> Option<LoggedChange> {
-    let change = LoggedChange {
-        seq,
-        ..LoggedChange::default()
-    };
-    if let Some(id) = edit.dropped_keyspaces.first() {
-        return Some(LoggedChange {
-            kind: ChangeKind::Dropped,
-            keyspace: before.keyspaces.get(*id)?.data.0,
-            ..change
-        });
-    }
-    let after = edit.keyspaces.first()?;
-    let named = LoggedChange {
-        name: Some(after.name.clone().into_bytes()),
-        ..change
-    };
-    let Some(before) = before.keyspaces.get(after.id) else {
-        return Some(LoggedChange {
-            kind: ChangeKind::Made,
-            keyspace: after.data.0,
-            ..named
-        });
-    };
-    let is_other = before.data != after.data;
-    Some(LoggedChange {
-        kind: match (is_other, before.name == after.name) {
-            (true, _) => ChangeKind::Emptied,
-            (false, false) => ChangeKind::Renamed,
-            (false, true) => ChangeKind::Options,
-        },
-        keyspace: before.data.0,
-        now: is_other.then_some(after.data.0),
-        ..named
-    })
-}
-
 fn check_name(name: &str) -> Result<()> {
     if (1..=MOST_NAME_BYTES).contains(&name.len()) {
         return Ok(());
@@ -275,51 +242,6 @@ fn there<'a>(version: &'a Version, id: KeyspaceId, how: &str) -> Result<&'a Keys
         return Err(Error::invalid(what, "make a keyspace of another name"));
     }
     version.keyspaces.existing(id)
-}
-
-fn next_number(version: &Version) -> Result<KeyspaceId> {
-    match version.counters.last_keyspace {
-        last if last < MOST_KEYSPACES => Ok(KeyspaceId(last + 1)),
-        _ => {
-            let what = "the database has used up its 2^32 numbers of keyspaces";
-            Err(Error::invalid(what, "copy it into a new database"))
-        }
-    }
-}
-
-fn with(meta: KeyspaceMeta) -> VersionEdit {
-    VersionEdit {
-        keyspaces: vec![meta],
-        ..VersionEdit::default()
-    }
-}
-
-/// The edit that adds a keyspace, or gives it a new data id, which is the next number. A keyspace
-/// begins with a partition of its own: the last partition of all, which has no end and no key
-/// behind the numbers given so far, ends there. That moves nothing, and no job needs to know.
-fn with_new_data(version: &Version, meta: KeyspaceMeta) -> Result<VersionEdit> {
-    let Some(last) = version.partitions().last() else {
-        return Err(Error::internal("a version without partitions"));
-    };
-    let (border, next) = (border(meta.data), version.counters.next_partition);
-    let partitions = vec![
-        PartitionMeta {
-            id: last.id,
-            start: last.start.clone(),
-            end: Some(border.clone()),
-        },
-        PartitionMeta {
-            id: PartitionId(next),
-            start: border,
-            end: None,
-        },
-    ];
-    Ok(VersionEdit {
-        last_keyspace: Some(meta.data.0),
-        next_partition: Some(next + 1),
-        partitions,
-        ..with(meta)
-    })
 }
 
 #[cfg(test)]

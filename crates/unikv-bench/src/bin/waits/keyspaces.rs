@@ -97,8 +97,29 @@ pub fn round(dir: &Path, sizes: &Sizes) -> Outcome<Figures> {
     let begin = Instant::now();
     db.quiesce().map_err(Failure::engine)?;
     figures.time("all dropped: until idle", begin.elapsed(), None);
+    at_once(&db, count, &mut figures)?;
     db.close().map_err(Failure::engine)?;
     Ok(figures)
+}
+
+/// All made by one call, and all dropped by one.
+fn at_once(db: &Db, count: u64, figures: &mut Figures) -> Outcome<()> {
+    let names = (0..count).map(|n| format!("keyspace {n}"));
+    let asked = Some(Duration::from_secs(2));
+    let begin = Instant::now();
+    let all = db.create_keyspaces(names, KeyspaceOptions::default());
+    let all = all.map_err(Failure::engine)?;
+    figures.time("made by one call", begin.elapsed(), asked);
+    if let Some(last) = all.last() {
+        last.put("key", "value").map_err(Failure::engine)?;
+    }
+    let begin = Instant::now();
+    db.drop_keyspaces(&all).map_err(Failure::engine)?;
+    figures.time("dropped by one call", begin.elapsed(), asked);
+    let begin = Instant::now();
+    db.quiesce().map_err(Failure::engine)?;
+    figures.time("dropped by one call: until idle", begin.elapsed(), None);
+    Ok(())
 }
 
 /// The rows of something done to each keyspace. The processor time is that of all threads.

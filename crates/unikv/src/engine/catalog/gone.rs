@@ -34,12 +34,16 @@ impl GoneKeyspaces {
         }
     }
 
-    /// The keyspace with these data has gone; memtables hold writes up to `in_memory`, and tables
+    /// The keyspaces with these data have gone; memtables hold writes up to `in_memory`, and tables
     /// those up to `flushed`.
-    pub(crate) fn add(&mut self, data: KeyspaceId, in_memory: SeqNo, flushed: SeqNo) {
+    pub(crate) fn add(&mut self, data: &[KeyspaceId], in_memory: SeqNo, flushed: SeqNo) {
+        if data.is_empty() {
+            return;
+        }
         self.since.retain(|_, last| *last > flushed);
         if in_memory > flushed {
-            self.since.insert(data, in_memory);
+            self.since
+                .extend(data.iter().map(|data| (*data, in_memory)));
         }
     }
 

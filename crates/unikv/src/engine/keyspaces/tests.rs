@@ -229,6 +229,102 @@ fn a_change_is_durable_and_so_is_what_was_written_before() {
     assert_eq!((a.iter().count(), make(&db, "a").iter().count()), (0, 0));
 }
 
+/// Names of many keyspaces.
+fn many(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("space {n:04}")).collect()
+}
+
+#[test]
+fn many_keyspaces_are_made_and_dropped_by_one_edit_each() {
+    let machine = Machine::new(18);
+    let (db, _) = machine.open(small());
+    let there = make(&db, "space 0007");
+    there.put("key", "there").unwrap();
+    let edits = || db.0.engine.catalog.manifest_edits();
+    let (before, calls) = (edits(), machine.disk.calls());
+    let mut names = many(400);
+    names.extend(["default".to_owned(), "space 0003".to_owned()]);
+    let spaces = db
+        .create_keyspaces(&names, KeyspaceOptions::default())
+        .unwrap();
+    assert_eq!(edits(), before + 1);
+    assert!(machine.disk.calls() < calls + 10, "it takes few calls");
+    for (name, space) in names.iter().zip(&spaces) {
+        assert_eq!(space.name().unwrap(), *name);
+    }
+    assert_eq!(db.keyspaces().len(), 401);
+    assert!(are_borders_kept(&db));
+    assert_eq!(
+        spaces[7].get("key").unwrap().as_deref(),
+        Some(&b"there"[..])
+    );
+    spaces[3].put("key", "of three").unwrap();
+    assert_eq!(
+        spaces[401].get("key").unwrap().as_deref(),
+        Some(&b"of three"[..])
+    );
+    assert_eq!(spaces[4].get("key").unwrap(), None);
+    // Nothing changes where all are there.
+    db.create_keyspaces(&names, KeyspaceOptions::default())
+        .unwrap();
+    assert_eq!(edits(), before + 1);
+    // A name that is none, or one that cannot go, changes nothing.
+    let bad = ["fine", ""];
+    let error = db.create_keyspaces(bad, KeyspaceOptions::default());
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let error = db.drop_keyspaces(&spaces);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!((db.keyspaces().len(), edits()), (401, before + 1));
+    db.drop_keyspaces(&spaces[..400]).unwrap();
+    assert_eq!(edits(), before + 2);
+    assert_eq!(db.keyspaces(), ["default"]);
+    assert!(is_gone(spaces[3].get("key")) && is_gone(db.drop_keyspaces(&spaces[3..4])));
+    db.quiesce().unwrap();
+    db.flush().unwrap();
+    db.quiesce().unwrap();
+    assert_eq!(db.stats().partitions.len(), 1);
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn a_power_cut_at_each_call_leaves_all_of_many_keyspaces_or_none() {
+    let names = many(30);
+    for calls in 0.. {
+        let machine = Machine::new(19);
+        let (db, _) = machine.open(small());
+        db.put("key", "value").unwrap();
+        machine.cut_power_after(calls);
+        let made = db.create_keyspaces(&names, KeyspaceOptions::default());
+        let written = made.and_then(|spaces| {
+            spaces[5].put("key", "value")?;
+            db.sync()?;
+            Ok(spaces)
+        });
+        let dropped = written.as_ref().map(|spaces| db.drop_keyspaces(spaces));
+        let is_over = matches!(dropped, Ok(Ok(())));
+        let was_written = written.is_ok();
+        drop((written, db));
+        machine.disk.clear_faults();
+        let disk = machine.disk.power_cut(Keep::Prefix(calls));
+        let machine = Machine { disk, seed: 20 };
+        let (db, _) = machine.open(small());
+        let count = db.keyspaces().len();
+        assert!(count == 1 || count == 31, "{count} at call {calls}");
+        assert!(!is_over || count == 1, "dropped, and there at call {calls}");
+        if let Some(space) = db.find_keyspace("space 0005").filter(|_| was_written) {
+            assert_eq!(space.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+        }
+        assert!(are_borders_kept(&db));
+        drop(db);
+        machine.check();
+        if is_over {
+            assert!(calls > 5);
+            return;
+        }
+    }
+}
+
 #[test]
 fn a_power_cut_at_each_call_leaves_a_keyspace_whole_or_gone() {
     for calls in 0.. {
