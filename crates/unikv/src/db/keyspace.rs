@@ -69,11 +69,11 @@ impl Db {
 
     /// The keyspaces of these names, in the same order. Those that are not there are made, all at
     /// once: a power cut leaves all or none, and the log is synced once. So ten thousand take about
-    /// as long as ten. See [`Db::keyspace`] for options and errors; after `InvalidArgument` none was
-    /// made.
+    /// as long as ten. See [`Db::keyspace`] for options and errors; after `InvalidArgument` none
+    /// was made.
     ///
     /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-many-keyspaces-{}", std::process::id()));
+    /// # let dir = std::env::temp_dir().join(format!("unikv-many-{}", std::process::id()));
     /// # use unikv::KeyspaceOptions;
     /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
     /// let spaces = db.create_keyspaces(["users", "mails"], KeyspaceOptions::default())?;
