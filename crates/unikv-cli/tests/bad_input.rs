@@ -125,7 +125,7 @@ fn a_directory_to_load_from_is_refused_before_a_database_is_made() {
         let mut started = unikv(&[command, &db, dir.path().to_str().unwrap()]);
         let output = started.write_stdin("").output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert_eq!(output.status.code(), Some(3), "{error}");
         assert!(error.contains("is a directory; name a file"), "{error}");
         assert!(!fs::exists(&db).unwrap());
     }
