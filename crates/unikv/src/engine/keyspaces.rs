@@ -22,7 +22,7 @@ use crate::options::KeyspaceOptions;
 use crate::version::Version;
 use crate::version::edit::{KeyspaceMeta, VersionEdit};
 use crate::version::keyspaces::DEFAULT_NAME;
-use edits::{changed, changes_of, data_of_gone, is_as_said, number_after, with, with_new_data};
+use edits::{changed, changes_of, data_of_gone, number_after, with, with_new_data};
 use std::sync::Arc;
 
 /// Bytes of a name.
@@ -54,27 +54,8 @@ impl KeyspaceChanges {
     /// The keyspace of this name, which is made if there is none. Options that are set hold from
     /// now on.
     pub(crate) fn open(&self, name: &str, options: &KeyspaceOptions) -> Result<KeyspaceId> {
-        self.core.check_open()?;
-        check_name(name)?;
-        options.check()?;
-        if name == DEFAULT_NAME {
-            return options.refuse_for_default().map(|()| KeyspaceId::DEFAULT);
-        }
-        if let Some(meta) = self.read.view.load().version.keyspaces.named(name)
-            && is_as_said(meta, options)?
-        {
-            return Ok(meta.id);
-        }
-        if options.default_ttl.is_some() {
-            self.write.expect_default_ttl();
-        }
-        self.change(|version, _| {
-            let (mut made, edit) = changed(version, &[name], options)?;
-            let id = made
-                .pop()
-                .ok_or_else(|| Error::internal("no keyspace was made"))?;
-            Ok((id, edit))
-        })
+        let opened = self.open_all(&[name], options)?.pop();
+        opened.ok_or_else(|| Error::internal("no keyspace was opened"))
     }
 
     /// The keyspaces of these names, all made and changed by one edit.

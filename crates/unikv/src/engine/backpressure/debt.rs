@@ -43,21 +43,22 @@ impl Debt {
 
     /// Whether a write of this cost would pause. If so, time settles what is owed from `now_ns` on.
     pub(super) fn would_pause(&mut self, cost_ns: i64, now_ns: i64) -> bool {
-        if cost_ns > LONGEST_OWED_PAUSE_NS {
-            self.long.would_pause(cost_ns, now_ns)
-        } else {
-            self.short.would_pause(cost_ns, now_ns)
-        }
+        self.account(cost_ns).would_pause(cost_ns, now_ns)
     }
 
     /// What a pause for this cost took too long is credited, but not for ever.
     pub(super) fn credit(&mut self, cost_ns: i64, ns: i64) {
-        let account = if cost_ns > LONGEST_OWED_PAUSE_NS {
+        let account = self.account(cost_ns);
+        account.owed_ns = account.owed_ns.saturating_sub(ns).max(-LEAST_PAUSE_NS);
+    }
+
+    /// That of a write of this cost.
+    fn account(&mut self, cost_ns: i64) -> &mut Account {
+        if cost_ns > LONGEST_OWED_PAUSE_NS {
             &mut self.long
         } else {
             &mut self.short
-        };
-        account.owed_ns = account.owed_ns.saturating_sub(ns).max(-LEAST_PAUSE_NS);
+        }
     }
 }
 

@@ -46,6 +46,7 @@ const MERGES_AT_LIMIT: u64 = 4;
 const MOST_BETWEEN: u32 = 3;
 /// What a merge takes in any case says nothing of bytes.
 const LEAST_MERGED_KIB: u64 = 1 << 10;
+
 /// The component that slows writers.
 pub(crate) struct Backpressure {
     core: Arc<Core>,

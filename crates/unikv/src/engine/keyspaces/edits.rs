@@ -60,7 +60,7 @@ pub(super) fn changed(
 }
 
 /// Whether a keyspace has the options that are set here.
-pub(super) fn is_as_said(meta: &KeyspaceMeta, options: &KeyspaceOptions) -> Result<bool> {
+fn is_as_said(meta: &KeyspaceMeta, options: &KeyspaceOptions) -> Result<bool> {
     let is_same_ttl = options.ttl_over(meta.default_ttl_ms) == meta.default_ttl_ms;
     Ok(is_same_ttl && options.encode_over(&meta.options)? == meta.options)
 }
