@@ -237,7 +237,7 @@ fn large_values_in_files_of_their_own() {
             refused: 9000,
             failed_reads: 9000,
             shortened: 400,
-            derived: 800,
+            derived: 700,
             live: 100,
         },
     );
@@ -432,7 +432,7 @@ fn what_a_change_window_keeps() {
             refused: 9000,
             failed_reads: 4000,
             shortened: 500,
-            derived: 1000,
+            derived: 700,
             live: 250,
         },
     );

@@ -254,6 +254,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::EditForgetsLog,
+        unit("engine::keyspaces::tests::a_log_that_lost_writes_before_a_drop_is_found_out"),
+        0,
+    ),
+    Case(
         Seeded::EditUnnoted,
         unit("engine::keyspaces::tests::a_manifest_that_lost_a_drop_is_found_out"),
         0,

@@ -51,7 +51,7 @@ impl Specimen {
     /// Whether a mark that is left says that bytes from `changed.start` on were durable.
     pub(super) fn is_vouched_for(&self, path: &Path, changed: &Range<u64>) -> bool {
         let number = number_of(path);
-        let same_chain = |mark: &&Mark| extension(&mark.carrier) == extension(path);
+        let same_chain = |mark: &&Mark| mark.extension == extension(path);
         // Without the uid in its header nothing in a file can be verified; one byte of it can be
         // tried out.
         let of_uid = changed

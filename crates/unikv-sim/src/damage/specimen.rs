@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use unikv::inspect::Part;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, Iter};
 
@@ -87,6 +88,8 @@ pub struct FileFacts {
 
 /// A durable mark: which record says it, and what of.
 pub(super) struct Mark {
+    /// What a file is called of the log that it is about.
+    pub(super) extension: String,
     pub(super) carrier: PathBuf,
     pub(super) record: Range<u64>,
     /// Everything of the chain below this was durable.
@@ -208,10 +211,20 @@ impl Specimen {
             let parts = pieces::parts(&self.disk, &path);
             let pieces = pieces::of(&parts);
             let name = name_of(&path);
-            let marks = parts.iter().filter_map(|part| {
-                let (_, says) = part.fields.iter().find(|(name, _)| *name == "durable")?;
+            let marks = parts.iter().flat_map(|part| {
+                let of = |wanted: &'static str, extension: String| {
+                    let says = part.fields.iter().find(|(name, _)| *name == wanted)?;
+                    Some((&says.1, extension))
+                };
+                let own = of("durable", extension(&path));
+                own.into_iter()
+                    .chain(of("log durable", "wal".to_owned()))
+                    .map(move |says| (part, says))
+            });
+            let marks = marks.filter_map(|(part, (says, extension))| {
                 let (number, offset) = says.strip_prefix("file ")?.split_once(" up to ")?;
                 Some(Mark {
+                    extension,
                     carrier: path.clone(),
                     record: part.offset..part.offset + part.len,
                     number: number.parse().expect("a number"),
@@ -241,7 +254,8 @@ impl Specimen {
                 _ if name.starts_with("MANIFEST") => FileKind::Manifest,
                 _ => FileKind::Idle,
             };
-            let touched = vec![Touched::default(); bytes.len()];
+            let mut touched = vec![Touched::default(); bytes.len()];
+            self.note_range_deletes(&parts, &mut touched);
             let facts = FileFacts {
                 kind,
                 is_needed: !(is_clean && is_whole),
@@ -250,6 +264,33 @@ impl Specimen {
                 touched,
             };
             self.files.insert(path, facts);
+        }
+    }
+
+    /// Notes what the range deletes of a table touch: opening reads them, and where they are damaged
+    /// whatever they may cover is in doubt.
+    fn note_range_deletes(&self, parts: &[Part], touched: &mut [Touched]) {
+        let text_of = |part: &Part, field| {
+            let text = &part.fields.iter().find(|(name, _)| *name == field)?.1;
+            Some(text.strip_prefix('"')?.strip_suffix('"')?.to_owned())
+        };
+        let deletes = parts.iter().filter(|part| part.what == "range delete");
+        let ranges = deletes.clone().map(|part| {
+            let bounds = text_of(part, "from").zip(text_of(part, "to before"));
+            bounds.expect("a short range of the default keyspace")
+        });
+        let Some((from, to)) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
+            return;
+        };
+        let keys = self.keys.iter().enumerate();
+        let covered = keys.filter(|(_, key)| (from.as_bytes()..to.as_bytes()).contains(&&key[..]));
+        let bits = covered.fold(0, |bits, (i, _)| bits | 1 << i);
+        for part in deletes {
+            for byte in &mut touched[part.offset as usize..][..part.len as usize] {
+                byte.get |= bits;
+                byte.forward |= bits;
+                byte.backward |= bits;
+            }
         }
     }
 

@@ -146,6 +146,9 @@ impl KeyspaceChanges {
         let seq = SeqNo(commit.last_seq.0 + changes.len().max(1) as u64);
         edit.later = self.write.later(changes);
         edit.wal_low_water = self.write.low_water_of_nothing(&commit);
+        if !seeded!(EditForgetsLog) {
+            edit.wal_durable = self.write.wal_sync.durable_segment();
+        }
         let low_water = edit.wal_low_water;
         let gone = data_of_gone(&edit, &catalog.version);
         self.catalog

@@ -77,19 +77,19 @@ impl Machine {
         }));
     }
 
-    /// Kills the process, opens with each beginning of the manifest, and asserts that each is found
-    /// damaged or `holds`. How many were opened, and how many refused.
-    pub(crate) fn cut_manifest(&self, holds: impl Fn(&Db, usize)) -> (usize, usize) {
+    /// Kills the process, opens with each beginning of the last file whose name contains `name`, and
+    /// asserts that each is found damaged or `holds`. How many were opened, and how many refused.
+    pub(crate) fn cut_file(&self, name: &str, holds: impl Fn(&Db, usize)) -> (usize, usize) {
         let disk = self.disk.process_kill();
-        let is_manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST");
-        let manifest = disk.file_names().into_iter().find(is_manifest).unwrap();
-        let bytes = disk.read_file(&manifest).unwrap();
+        let is_it = |path: &PathBuf| path.to_string_lossy().contains(name);
+        let file = disk.file_names().into_iter().filter(is_it).max().unwrap();
+        let bytes = disk.read_file(&file).unwrap();
         let (mut opened, mut refused) = (0, 0);
         for len in 0..=bytes.len() {
             let disk = disk.process_kill();
             let seed = self.seed + 1;
             let machine = Machine { disk, seed };
-            machine.disk.write_file(&manifest, &bytes[..len]);
+            machine.disk.write_file(&file, &bytes[..len]);
             match Db::open_in(machine.env(), "/db", small()) {
                 Ok(db) => {
                     holds(&db, len);

@@ -94,8 +94,11 @@ impl Files {
     ) -> Result<ReplayFigures> {
         let segments: Vec<FileNumber> = segments.iter().map(|&n| FileNumber(n)).collect();
         replay::max_manifest_edits(&self.store, &segments)?;
-        let low_water = FileNumber(low_water);
-        let done = replay::replay(&self.store, &segments, low_water, &mut |_, write| {
+        let needed = replay::NeededLog {
+            low_water: FileNumber(low_water),
+            durable: None,
+        };
+        let done = replay::replay(&self.store, &segments, needed, &mut |_, write| {
             sink(write.base_seq.0, write.count, write.host_mark, write.ops);
             Ok(())
         })?;

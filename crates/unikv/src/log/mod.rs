@@ -52,6 +52,14 @@ impl DurableMark {
     }
 }
 
+/// A segment of the log that was durable up to a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DurableSegment {
+    pub(crate) mark: DurableMark,
+    /// Of the file that the mark is in.
+    pub(crate) uid: FileUid,
+}
+
 /// What recovery cut off the end of a log: bytes that were never known to be durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

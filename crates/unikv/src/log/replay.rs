@@ -1,7 +1,7 @@
 //! Replays the write-ahead log: judges its tail and feeds the surviving writes in order.
 //!
-//! Owns the tail rule. At the first place of the chain that does not verify, the greatest durable
-//! mark found anywhere decides: if it is above that place, durable bytes have changed and opening
+//! Owns the tail rule. At the first place of the chain that does not verify, and at its end, the
+//! greatest durable mark found anywhere decides, in the log or in the manifest: if it is above that place, durable bytes have changed and opening
 //! refuses; else the log ends there and the cut is reported. `docs/crashes.md`, "The end of the
 //! log", argues why no durable write is lost silently and nothing after a cut comes back.
 //!
@@ -11,16 +11,18 @@
 //! No locks; nothing is written.
 
 use super::wal::{self, BadPayload, SegmentEnd, WalWrite};
-use super::{LogItem, LogReader, TailCut};
+use super::{DurableSegment, LogItem, LogReader, TailCut};
 use crate::base::file_header::FileKind;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
+pub(crate) use edits::{manifest_edits_anywhere, max_manifest_edits};
 pub(crate) use linked::{Linked, linked_before};
+pub(crate) use segments::lacks_segment;
 use segments::{Break, Link, Segment};
-pub(crate) use segments::{lacks_segment, max_manifest_edits};
 
+mod edits;
 mod linked;
 pub(crate) mod live;
 mod segments;
@@ -31,6 +33,23 @@ pub(crate) const OLDER_SEGMENT: &str =
 
 /// Receives each surviving write and the segment that holds it.
 pub(crate) type Sink<'a> = dyn FnMut(FileNumber, &WalWrite<'_>) -> Result<()> + 'a;
+
+/// What the manifest says of the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct NeededLog {
+    /// The first segment that is needed.
+    pub(crate) low_water: FileNumber,
+    /// Up to where the log was durable when an edit was made that came after its writes.
+    pub(crate) durable: Option<DurableSegment>,
+}
+
+impl NeededLog {
+    /// What was durable, unless the segment is not needed any more.
+    pub(crate) fn durable(&self) -> Option<DurableSegment> {
+        let is_needed = |segment: &DurableSegment| segment.mark.file >= self.low_water;
+        self.durable.filter(is_needed)
+    }
+}
 
 /// What replay did.
 #[derive(Clone, Debug, Default)]
@@ -51,7 +70,7 @@ pub(crate) struct ReplayOutcome {
     pub(crate) manifest_edits: u64,
 }
 
-/// Replays the chain among `segments` (all that exist, ascending) from `low_water` on.
+/// Replays the chain among `segments` (all that exist, ascending), from the low-water mark on.
 ///
 /// # What callers keep
 /// - A new segment has a number above every file in the directory.
@@ -76,11 +95,11 @@ pub(crate) struct ReplayOutcome {
 pub(crate) fn replay(
     store: &FileStore,
     segments: &[FileNumber],
-    low_water: FileNumber,
+    needed: NeededLog,
     sink: &mut Sink<'_>,
 ) -> Result<ReplayOutcome> {
-    let present = segments::survey(store, segments, low_water)?;
-    let (chain, mut breaks) = segments::link(store, &present, low_water)?;
+    let present = segments::survey(store, segments, needed.low_water)?;
+    let (chain, mut breaks) = segments::link(store, &present, needed.low_water)?;
     let mut outcome = ReplayOutcome::default();
     let mut used = Vec::with_capacity(chain.len());
     for link in &chain {
@@ -92,7 +111,9 @@ pub(crate) fn replay(
             break;
         }
     }
-    segments::judge(store, &present, &breaks)?;
+    let durable = needed.durable();
+    breaks.extend(durable.and_then(|it| segments::lacks(store, &present, outcome.last, it)));
+    segments::judge(store, &present, &breaks, durable.map(|it| it.mark))?;
     outcome.abandoned = present.iter().map(|segment| segment.number).collect();
     outcome.abandoned.retain(|number| !used.contains(number));
     outcome.cut = report(&present, &breaks);

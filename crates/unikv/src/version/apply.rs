@@ -293,6 +293,7 @@ impl Counters {
         set(&mut self.last_keyspace, &edit.last_keyspace);
         set(&mut self.flushed_seq, &edit.last_seq);
         set(&mut self.wal_low_water, &edit.wal_low_water);
+        set(&mut self.wal_durable, &edit.wal_durable.map(Some));
         set(&mut self.clock_ms, &edit.clock_ms);
         set(&mut self.hash_seed, &edit.hash_seed);
         set(&mut self.options, &edit.options);

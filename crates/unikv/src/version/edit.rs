@@ -13,6 +13,7 @@ use super::tagged::{FieldWriter, Fields, Place};
 use crate::base::keys::{FileNumber, GenerationId, KeyspaceId, PartitionId, SeqNo, Slot};
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
+use crate::log::DurableSegment;
 use crate::record::meta::RecordFileMeta;
 use history::History;
 use std::path::Path;
@@ -32,6 +33,9 @@ pub(crate) struct VersionEdit {
     pub(crate) last_seq: Option<SeqNo>,
     /// Segments of the log below it are not needed.
     pub(crate) wal_low_water: Option<FileNumber>,
+    /// The log was durable up to here when the edit was made: all the writes before it. A log that
+    /// ends earlier has lost them, and nothing in it may say so.
+    pub(crate) wal_durable: Option<DurableSegment>,
     /// The greatest wall-clock time that was acted upon.
     pub(crate) clock_ms: Option<u64>,
     pub(crate) hash_seed: Option<u64>,
@@ -138,7 +142,8 @@ mod tag {
     pub(super) const DROPPED_KEYSPACE: u16 = 23;
     pub(super) const HISTORY: u16 = 24;
     pub(super) const LATER: u16 = 25;
-    pub(super) const LAST: u16 = LATER;
+    pub(super) const WAL_DURABLE: u16 = 26;
+    pub(super) const LAST: u16 = WAL_DURABLE;
 }
 
 impl VersionEdit {
@@ -159,6 +164,9 @@ impl VersionEdit {
             if let Some(value) = value {
                 out.put_u64(tag, value);
             }
+        }
+        if let Some(segment) = self.wal_durable {
+            entries::put_durable(&mut out, tag::WAL_DURABLE, segment);
         }
         for (tag, bytes) in [
             (tag::OPTIONS, &self.options),
@@ -240,6 +248,7 @@ impl VersionEdit {
                 None => None,
             },
             wal_low_water: edit.optional_number(tag::WAL_LOW_WATER)?.map(FileNumber),
+            wal_durable: entries::durable(&edit, tag::WAL_DURABLE)?,
             clock_ms: edit.u64(tag::CLOCK_MS)?,
             hash_seed: edit.u64(tag::HASH_SEED)?,
             next_partition: edit.optional_number(tag::NEXT_PARTITION)?,

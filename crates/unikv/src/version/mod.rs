@@ -18,4 +18,4 @@ pub(crate) mod tagged;
 pub(crate) use apply::ApplyContext;
 pub(crate) use generation::{Generation, Table, all_within};
 pub(crate) use range::KeyRange;
-pub(crate) use state::{Listed, Partition, Version};
+pub(crate) use state::{Counters, Listed, Partition, Version};

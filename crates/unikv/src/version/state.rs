@@ -35,6 +35,8 @@ use crate::base::account::Account;
 use crate::base::keys::{FileNumber, PartitionId, SeqNo};
 use crate::hash_index::HashIndex;
 use crate::key_table::{KeyTable, KeyTableMeta};
+use crate::log::DurableSegment;
+use crate::log::replay::NeededLog;
 use crate::record::RecordFile;
 use chunked::{Chunked, Once};
 use gone::Gone;
@@ -159,6 +161,8 @@ pub(crate) struct Counters {
     pub(crate) flushed_seq: SeqNo,
     /// The first WAL segment that is still needed.
     pub(crate) wal_low_water: FileNumber,
+    /// As in [`VersionEdit::wal_durable`].
+    pub(crate) wal_durable: Option<DurableSegment>,
     pub(crate) clock_ms: u64,
     pub(crate) hash_seed: u64,
     pub(crate) options: Vec<u8>,
@@ -339,6 +343,14 @@ impl Version {
 }
 
 impl Counters {
+    /// What recovery needs to know of the log.
+    pub(crate) fn needed_log(&self) -> NeededLog {
+        NeededLog {
+            low_water: self.wal_low_water,
+            durable: self.wal_durable,
+        }
+    }
+
     fn edit(&self) -> VersionEdit {
         VersionEdit {
             next_file: Some(self.next_file),
@@ -346,6 +358,7 @@ impl Counters {
             last_keyspace: Some(self.last_keyspace).filter(|last| *last > 0),
             last_seq: Some(self.flushed_seq),
             wal_low_water: Some(self.wal_low_water),
+            wal_durable: self.needed_log().durable(),
             clock_ms: Some(self.clock_ms),
             hash_seed: Some(self.hash_seed),
             options: Some(self.options.clone()),

@@ -1,7 +1,7 @@
 //! Keyspaces of a database that is made by hand.
 //!
-//! The manifest alone says which keyspaces there are. What is written after a change goes to a new
-//! segment of the log: only that one can lose its end without anything that misses it. So a shape
+//! The manifest alone says which keyspaces there are, and up to where the log was durable when they
+//! changed: only what is written after that can be lost without anything that misses it. So a shape
 //! writes something after its last change.
 
 use super::{Maker, key};

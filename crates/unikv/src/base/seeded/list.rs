@@ -120,6 +120,9 @@ and_of_writes! {
     /// I3: the log does not say that there was a change of keyspaces, so that a manifest which has
     /// lost it goes unnoticed, and later writes show without it.
     EditUnnoted,
+    /// I2: a change of keyspaces does not say up to where the log was durable, so that a log which
+    /// has lost writes before it goes unnoticed.
+    EditForgetsLog,
     /// I5: the range of a dropped keyspace goes to another while a memtable holds something of it.
     GoneForgotten,
     /// A dictionary is used for values of another kind.

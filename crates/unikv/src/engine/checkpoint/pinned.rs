@@ -133,6 +133,7 @@ impl<'a> Pinned<'a> {
         snapshot.edits_before = Some(numbers.edits_before);
         if let Log::Read(_, number) = &log {
             snapshot.wal_low_water = Some(*number);
+            snapshot.wal_durable = None;
             // The log of the copy does not have what is in tables, nor which writes came together.
             if let Some(history) = snapshot.history.as_mut()
                 && !seeded!(FollowerCopiesHistory)

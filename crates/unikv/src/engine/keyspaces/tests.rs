@@ -508,7 +508,7 @@ fn a_manifest_that_lost_a_keyspace_is_found_out() {
     fill(&a, 3, 1);
     db.sync().unwrap();
     b.put_with("key", "value", Durability::Sync).unwrap();
-    let (opened, refused) = machine.cut_manifest(|db, len| {
+    let (opened, refused) = machine.cut_file("MANIFEST", |db, len| {
         assert_filled(&make(db, "a"), 3, 1);
         assert_eq!(make(db, "b").iter().count(), 1, "{len} bytes");
     });
@@ -526,11 +526,26 @@ fn a_manifest_that_lost_a_drop_is_found_out() {
     db.put("before", "value").unwrap();
     a.drop_keyspace().unwrap();
     db.put_with("after", "value", Durability::Sync).unwrap();
-    let (opened, refused) = machine.cut_manifest(|db, len| {
+    let (opened, refused) = machine.cut_file("MANIFEST", |db, len| {
         assert!(db.get("after").unwrap().is_some());
         assert!(db.find_keyspace("a").is_none(), "{len} bytes");
     });
     assert!(opened >= 1 && refused > 300, "{opened} and {refused}");
+}
+
+/// The writes before a change are durable. A log that has lost them is refused, also where it ends
+/// between two records, or has been emptied and looks as if it were just begun.
+#[test]
+fn a_log_that_lost_writes_before_a_drop_is_found_out() {
+    let machine = Machine::new(16);
+    let (db, _runtime) = machine.open(small());
+    let a = make(&db, "a");
+    db.put("before", "value").unwrap();
+    a.drop_keyspace().unwrap();
+    let (opened, refused) = machine.cut_file(".wal", |db, len| {
+        assert!(db.get("before").unwrap().is_some(), "{len} bytes");
+    });
+    assert!(opened >= 1 && refused > 100, "{opened} and {refused}");
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! Locks: `syncing` is held over the syncs themselves; `segments` for a look or a change, under it
 //! or alone, so that a memtable can be sealed while the log is being synced. Both are taken under
 //! the commit lock or without it. What gives up a segment or makes it the spare has `syncing`, too:
-//! no segment is written over while it is being synced. `mark` is taken last and briefly.
+//! no segment is written over while it is being synced. `durable` is taken last and briefly.
 
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
@@ -19,7 +19,7 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{FairMutex, Mutex, Weakness, is_weak};
 use crate::error::{Error, Result};
-use crate::log::{DurableMark, SegmentEnd, WalWriter, covered_until};
+use crate::log::{DurableMark, DurableSegment, SegmentEnd, WalWriter, covered_until};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use std::collections::VecDeque;
@@ -201,8 +201,8 @@ pub(crate) struct WalSync {
     /// Syncs come one after the other.
     syncing: FairMutex<()>,
     pub(super) segments: Mutex<Segments>,
-    /// The newest known durable mark.
-    mark: Mutex<Option<DurableMark>>,
+    /// What is known to be durable.
+    durable: Mutex<Option<DurableSegment>>,
 }
 
 impl WalSync {
@@ -257,10 +257,12 @@ impl WalSync {
                 return Err(error);
             }
             let offset = segment.durable.load(Ordering::Relaxed);
-            *self.mark.lock() = Some(DurableMark {
+            let mark = DurableMark {
                 file: segment.number,
                 offset,
-            });
+            };
+            let uid = segment.uid;
+            *self.durable.lock() = Some(DurableSegment { mark, uid });
             // What follows another segment is written no more.
             if nth < newest {
                 segment.close();
@@ -288,7 +290,12 @@ impl WalSync {
 
     /// Everything before this mark is durable.
     pub(crate) fn durable_mark(&self) -> Option<DurableMark> {
-        *self.mark.lock()
+        self.durable_segment().map(|durable| durable.mark)
+    }
+
+    /// The same, and of which file that is said.
+    pub(crate) fn durable_segment(&self) -> Option<DurableSegment> {
+        *self.durable.lock()
     }
 
     /// Whether anything written is not yet known durable.

@@ -2,7 +2,7 @@
 //! and the judgement of breaks by the durable marks that are found in them.
 
 use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
-use super::super::{DurableMark, LogItem, LogReader};
+use super::super::{DurableMark, DurableSegment, LogItem, LogReader};
 use super::OLDER_SEGMENT;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
@@ -145,25 +145,6 @@ pub(super) fn read_beginning(store: &FileStore, number: FileNumber) -> Result<Se
     Ok(segment(beginning))
 }
 
-/// The greatest number of manifest edits that the segments name. Cheap: reads their beginnings
-/// only, so that a manifest which lost edits can be named before anything it misplaces is. What is
-/// wrong with a segment is not judged here: those below the low-water mark are not needed.
-pub(crate) fn max_manifest_edits(store: &FileStore, segments: &[FileNumber]) -> Result<u64> {
-    let mut most = 0;
-    for &number in segments {
-        match read_beginning(store, number) {
-            Ok(segment) => {
-                if let Beginning::Readable { start, .. } = segment.beginning {
-                    most = most.max(start.manifest_edits);
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::Corruption => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(most)
-}
-
 /// Whether one of the segments from `low_water` on links to another that is not there. What is
 /// wrong with a segment is not judged here.
 pub(crate) fn lacks_segment(
@@ -264,13 +245,46 @@ fn missing(store: &FileStore, number: FileNumber, low_water: FileNumber) -> Resu
     })
 }
 
-/// Corruption if a durable mark found anywhere lies above one of the breaks.
-pub(super) fn judge(store: &FileStore, present: &[Segment], breaks: &[Break]) -> Result<()> {
+/// What the log lacks of what the manifest lists as durable: a log that ends between two records
+/// looks whole, and so does that of another time.
+pub(super) fn lacks(
+    store: &FileStore,
+    present: &[Segment],
+    last: Option<SegmentEnd>,
+    durable: DurableSegment,
+) -> Option<Break> {
+    let DurableSegment { mark, uid } = durable;
+    let is_other = |segment: &Segment| {
+        let uids = segment.begins().map(|(own, _)| own != uid);
+        segment.number == mark.file && uids == Some(true)
+    };
+    let (file, offset, reason) = match last {
+        _ if present.iter().any(is_other) => (mark.file, 0, "the manifest lists another file"),
+        None => (mark.file, 0, "this segment of the log is missing"),
+        Some(last) => (last.number, last.end, "the log ends here"),
+    };
+    mark.covers(file, offset).then(|| Break {
+        file,
+        path: store.dir().join(file_names::wal(file)),
+        offset,
+        reason: reason.to_owned(),
+        unfinished: false,
+    })
+}
+
+/// Corruption if a durable mark found anywhere, or `listed` in the manifest, lies above one of the
+/// breaks.
+pub(super) fn judge(
+    store: &FileStore,
+    present: &[Segment],
+    breaks: &[Break],
+    listed: Option<DurableMark>,
+) -> Result<()> {
     let Some(first) = breaks.iter().min_by_key(|found| (found.file, found.offset)) else {
         return Ok(());
     };
     // Records before a break in its file cannot claim what stands after them.
-    let mut mark = None;
+    let mut mark = listed;
     for segment in present.iter().filter(|s| s.number >= first.file) {
         mark = mark.max(greatest_mark(store, present, segment)?);
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::base::file_names::{self, FileName};
-use crate::base::keys::DatabaseId;
+use crate::base::keys::{DatabaseId, FileUid};
 use crate::error::ErrorKind;
 use crate::log::tests::{DIR, store};
 use crate::log::wal::WalWriter;
@@ -18,6 +18,14 @@ mod live;
 mod recycled;
 
 const NO_LOW_WATER: FileNumber = FileNumber(0);
+
+/// A log that is needed from `low_water` on, of which the manifest says nothing more.
+fn from(low_water: FileNumber) -> NeededLog {
+    NeededLog {
+        low_water,
+        durable: None,
+    }
+}
 
 fn path(number: u64) -> PathBuf {
     Path::new(DIR).join(file_names::wal(FileNumber(number)))
@@ -73,7 +81,7 @@ fn replay_from(vfs: &SimVfs, low_water: FileNumber) -> Result<(Vec<String>, Repl
         Ok(())
     };
     let (store, before) = (store(vfs, 99), vfs.calls());
-    let outcome = replay(&store, &segments_on(vfs), low_water, &mut sink);
+    let outcome = replay(&store, &segments_on(vfs), from(low_water), &mut sink);
     assert_eq!(vfs.calls(), before, "a replay changes nothing");
     let outcome = outcome?;
     assert_eq!(outcome.records, found.len() as u64);
@@ -543,7 +551,7 @@ fn the_real_file_system_keeps_the_log() {
     }
     let numbers = [1, 2, 3].map(FileNumber);
     let mut found = Vec::new();
-    let outcome = replay(&store, &numbers, NO_LOW_WATER, &mut |_, write| {
+    let outcome = replay(&store, &numbers, from(NO_LOW_WATER), &mut |_, write| {
         found.push(write.ops.to_vec());
         Ok(())
     });
@@ -720,6 +728,61 @@ fn a_segment_that_its_successor_saw_end_otherwise_is_corruption() {
     }
 }
 
+/// A log that has lost its end, its only mark or all of itself looks like one that was just begun.
+#[test]
+fn a_log_that_ends_before_the_mark_in_the_manifest_is_corruption() {
+    let vfs = SimVfs::new();
+    let mut log = Log::new(&vfs, 1, 2);
+    log.write();
+    let first = log.wal.end();
+    log.write();
+    let durable = DurableSegment {
+        mark: DurableMark {
+            file: FileNumber(2),
+            offset: log.wal.end(),
+        },
+        uid: log.wal.segment_end().uid,
+    };
+    let end = durable.mark.offset as usize;
+    log.write();
+    let whole = vfs.read_file(&path(2)).unwrap();
+    let replay_with = |durable| {
+        let needed = NeededLog {
+            low_water: FileNumber(2),
+            durable: Some(durable),
+        };
+        replay(&store(&vfs, 99), &segments_on(&vfs), needed, &mut |_, _| {
+            Ok(())
+        })
+    };
+    for len in [0, 50, first as usize - 1, first as usize, end - 1] {
+        vfs.write_file(&path(2), &whole[..len]);
+        let error = replay_with(durable).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{len}: {error}");
+        assert_eq!(error.file(), Some(&*path(2)), "{len}: {error}");
+        // A segment that is not needed any more may say what it likes.
+        let older = DurableSegment {
+            mark: DurableMark {
+                file: FileNumber(1),
+                offset: 1 << 40,
+            },
+            ..durable
+        };
+        assert!(replay_with(older).is_ok(), "{len}");
+    }
+    vfs.write_file(&path(2), &whole[..end]);
+    assert_eq!(replay_with(durable).unwrap().records, 2);
+    let other = DurableSegment {
+        uid: FileUid(durable.uid.0 + 1),
+        ..durable
+    };
+    let error = replay_with(other).unwrap_err();
+    assert!(error.to_string().contains("another file"), "{error}");
+    vfs.remove(&path(2)).unwrap();
+    let error = replay_with(durable).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+}
+
 #[test]
 fn segments_tell_how_many_edits_the_manifest_had() {
     let vfs = SimVfs::new();
@@ -753,18 +816,23 @@ fn large_writes_and_errors_of_the_sink_go_through() {
     );
     wal.write_staged().unwrap();
     let mut found = Vec::new();
-    let outcome = replay(&store, &[FileNumber(1)], NO_LOW_WATER, &mut |_, write| {
-        let mark = write.host_mark.map(<[u8]>::to_vec);
-        found.push((write.base_seq.0, write.count, write.ops.len(), mark));
-        Ok(())
-    });
+    let outcome = replay(
+        &store,
+        &[FileNumber(1)],
+        from(NO_LOW_WATER),
+        &mut |_, write| {
+            let mark = write.host_mark.map(<[u8]>::to_vec);
+            found.push((write.base_seq.0, write.count, write.ops.len(), mark));
+            Ok(())
+        },
+    );
     let outcome = outcome.unwrap();
     let mark = Some(b"mark".to_vec());
     let (first, second) = ((1, 2, 6, None), (3, 4, 3 << 20, mark.clone()));
     assert_eq!(found, [first, second, (7, 0, 0, mark)]);
     assert_eq!((outcome.ops, outcome.last_seq), (6, SeqNo(7)));
 
-    let refused = replay(&store, &[FileNumber(1)], NO_LOW_WATER, &mut |_, _| {
+    let refused = replay(&store, &[FileNumber(1)], from(NO_LOW_WATER), &mut |_, _| {
         Err(Error::closed())
     });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);

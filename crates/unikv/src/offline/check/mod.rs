@@ -208,8 +208,9 @@ impl Check {
             }
             Ok(())
         };
-        let low_water = version.counters.wal_low_water;
-        let outcome = replay::replay(store, &segments, low_water, &mut sink)?;
+        let needed = version.counters.needed_log();
+        let outcome = replay::replay(store, &segments, needed, &mut sink)?;
+        manifest.check_edits(outcome.manifest_edits)?;
         let checked = blobs::unlisted(store, cache, &large, &mut self.report);
         self.part(store.dir(), checked)?;
         let window = self.window(store, cache, version, (&segments, &outcome));

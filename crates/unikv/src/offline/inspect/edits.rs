@@ -5,6 +5,7 @@ use super::{Part, key_text, ranges_text};
 use crate::engine::open::stored_options;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::key_table::KeyTableMeta;
+use crate::log::DurableSegment;
 use crate::options::KeyspaceOptions;
 use crate::record::RecordFileMeta;
 use crate::version::edit::VersionEdit;
@@ -107,6 +108,10 @@ fn numbers(mut record: Part, edit: &VersionEdit) -> Part {
         if let Some(value) = value {
             record = record.field(name, value);
         }
+    }
+    if let Some(DurableSegment { mark, .. }) = edit.wal_durable {
+        let until = format!("file {} up to {}", mark.file.0, mark.offset);
+        record = record.field("log durable", until);
     }
     if edit.hash_seed.is_some() {
         // It is a secret: to know it is to be able to make keys collide.

@@ -25,8 +25,8 @@ use crate::offline::repair::keyspaces::KnownKeyspaces;
 use crate::offline::repair::resolve::judge::{Judge, Listed};
 use crate::offline::repair::resolve::sorter::Sorter;
 use crate::record::RecordFileMeta;
-use crate::version::Version;
 use crate::version::file_names::DirSurvey;
+use crate::version::{Counters, Version};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What was gathered beside the claims.
@@ -84,7 +84,7 @@ pub(super) fn gather(
         store: &known.store,
         flushed,
         flushed_is_sure: from_manifest,
-        low_water: counters.map_or(FileNumber(0), |counters| counters.wal_low_water),
+        needed: counters.map(Counters::needed_log).unwrap_or_default(),
         partial_batches: options.partial_batches,
         keyspaces: KnownKeyspaces::of(known),
     };

@@ -21,7 +21,7 @@ use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::error::Result;
-use crate::log::replay::OLDER_SEGMENT;
+use crate::log::replay::{NeededLog, OLDER_SEGMENT};
 use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{DurableMark, LogItem, LogReader, SegmentEnd, WalWrite};
 use crate::offline::repair::files::header::{Header, header_of, refuse_newer};
@@ -39,8 +39,8 @@ pub(super) struct Replay<'a> {
     pub(super) flushed: SeqNo,
     /// Whether that is known, or only what the files say.
     pub(super) flushed_is_sure: bool,
-    /// Segments below it are not needed.
-    pub(super) low_water: FileNumber,
+    /// What the manifest says of the log, as far as it can be read.
+    pub(super) needed: NeededLog,
     pub(super) partial_batches: bool,
     pub(super) keyspaces: KnownKeyspaces,
 }
@@ -91,7 +91,7 @@ impl Replay<'_> {
         report: &mut RepairReport,
     ) -> Result<Replayed> {
         let mut segments = Vec::new();
-        for &number in numbers.iter().filter(|n| **n >= self.low_water) {
+        for &number in numbers.iter().filter(|n| **n >= self.needed.low_water) {
             match self.look_at(number, numbers, report)? {
                 Found::Segment(segment) => segments.push(*segment),
                 Found::Unnamed => {}
@@ -102,9 +102,17 @@ impl Replay<'_> {
         }
         if segments.is_empty() && report.log.gaps.is_empty() {
             // Every database has a log.
-            self.lost_segment(self.low_water, "the log is missing", report);
+            self.lost_segment(self.needed.low_water, "the log is missing", report);
         }
-        let durable = segments.iter().filter_map(|s| s.greatest_mark).max();
+        let listed = self.needed.durable().map(|durable| durable.mark);
+        if let Some(mark) = listed
+            && !segments.iter().any(|segment| segment.number >= mark.file)
+            && report.log.gaps.is_empty()
+        {
+            self.lost_segment(mark.file, "this segment of the log is missing", report);
+        }
+        let durable = segments.iter().filter_map(|s| s.greatest_mark);
+        let durable = durable.chain(listed).max();
         let missing = self.link(&mut segments, report);
         let mut pass = Pass {
             replay: self,
@@ -190,6 +198,11 @@ impl Replay<'_> {
                 } else {
                     Found::Another
                 });
+            }
+            let durable = self.needed.durable();
+            if durable.is_some_and(|it| it.mark.file == number && it.uid != raw.uid) {
+                entry.ignored = Some("the manifest lists another file".to_owned());
+                return Ok(Found::Another);
             }
             segment.uid = raw.uid;
             segment.has_header = true;
@@ -300,7 +313,7 @@ impl Replay<'_> {
             let is_there = segments[..i]
                 .iter()
                 .any(|s| s.number == prev.number && s.uid == prev.uid);
-            if !is_there && prev.number >= self.low_water {
+            if !is_there && prev.number >= self.needed.low_water {
                 missing.push((number, prev));
             }
         }

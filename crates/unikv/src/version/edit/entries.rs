@@ -9,6 +9,7 @@ use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, Partition
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
 use crate::key_table::refs::RecordFileRefs;
+use crate::log::{DurableMark, DurableSegment};
 use crate::record::meta::RecordFileMeta;
 
 /// The tags within a keyspace, a partition, a table place, a scan run and a drop.
@@ -293,6 +294,28 @@ pub(super) fn seq(f: &Fields<'_>, tag: u16, number: u64) -> Result<SeqNo> {
         seq if seq <= SeqNo::MAX => Ok(seq),
         _ => Err(f.corrupt(tag, "is greater than a sequence number can be")),
     }
+}
+
+/// What of the log was durable, if the field with `tag` is there.
+pub(super) fn durable(f: &Fields<'_>, tag: u16) -> Result<Option<DurableSegment>> {
+    let Some(bytes) = f.array::<24>(tag)? else {
+        return Ok(None);
+    };
+    let mut numbers = Decoder::new(&bytes);
+    let mut next = || numbers.u64().ok_or_else(|| f.corrupt(tag, "is cut short"));
+    let (file, uid, offset) = (next()?, next()?, next()?);
+    let mark = DurableMark {
+        file: FileNumber(f.checked_number(tag, file)?),
+        offset: f.checked_amount(tag, offset)?,
+    };
+    let uid = FileUid(uid);
+    Ok(Some(DurableSegment { mark, uid }))
+}
+
+pub(super) fn put_durable(out: &mut FieldWriter, tag: u16, segment: DurableSegment) {
+    let DurableSegment { mark, uid } = segment;
+    let numbers = [mark.file.0, uid.0, mark.offset].map(u64::to_le_bytes);
+    out.put(tag, numbers.as_flattened());
 }
 
 pub(super) fn put_key_table(out: &mut FieldWriter, partition: PartitionId, meta: &KeyTableMeta) {

@@ -6,6 +6,7 @@ use crate::codec::{Codec, Codecs, DictionaryPlace, FileCompression};
 use crate::error::ErrorKind;
 use crate::key_table::Expiring;
 use crate::key_table::refs::RecordFileRefs;
+use crate::log::DurableMark;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -15,6 +16,13 @@ pub(crate) fn full_edit() -> VersionEdit {
         next_file: Some(100),
         last_seq: Some(SeqNo(5000)),
         wal_low_water: Some(FileNumber(98)),
+        wal_durable: Some(DurableSegment {
+            mark: DurableMark {
+                file: FileNumber(99),
+                offset: 4096,
+            },
+            uid: FileUid(0xa3),
+        }),
         clock_ms: Some(1_700_000_000_000),
         hash_seed: Some(0x1122_3344_5566_7788),
         next_partition: Some(4),
@@ -283,6 +291,13 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         next_file: some(rng, number),
         last_seq: some(rng, |rng| SeqNo(rng.random::<u64>() >> 8)),
         wal_low_water: some(rng, |rng| FileNumber(number(rng))),
+        wal_durable: some(rng, |rng| DurableSegment {
+            mark: DurableMark {
+                file: FileNumber(number(rng)),
+                offset: amount(rng),
+            },
+            uid: FileUid(rng.random()),
+        }),
         clock_ms: some(rng, Rng::random),
         hash_seed: some(rng, Rng::random),
         next_partition: some(rng, number),
@@ -411,6 +426,7 @@ fn a_release_that_does_not_know_the_lifetime_figures_skips_them() {
         fields.u64(tag::NEXT_FILE)
     };
     let without_keyspaces = VersionEdit {
+        wal_durable: None,
         last_keyspace: None,
         dropped_keyspaces: Vec::new(),
         ..full_edit()

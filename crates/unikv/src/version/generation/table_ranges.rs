@@ -130,7 +130,7 @@ impl TableRanges {
         snapshot: SeqNo,
     ) -> Result<(Option<SeqNo>, Option<Doubt>)> {
         let (mut newest, mut doubt) = (self.sets.covering(key, snapshot), None);
-        for table in &self.unread {
+        for table in self.unread.iter().filter(|table| may_cover(table, key)) {
             match sound(table)? {
                 Ok(set) => newest = newest.max(set.covering(key, snapshot)),
                 Err(error) => doubt = greater(doubt, doubt_of(table, key, snapshot, error)),
@@ -151,10 +151,13 @@ impl TableRanges {
         let mut doubt = None;
         self.sets.each_piece(key, snapshot, &mut each);
         for table in &self.unread {
-            match sound(table)? {
-                Ok(set) => each(set.piece(key, snapshot)),
-                Err(error) => {
-                    doubt = greater(doubt, doubt_of(table, key, snapshot, error));
+            match sound(table) {
+                Ok(Ok(set)) => each(set.piece(key, snapshot)),
+                Err(error) if may_cover(table, key) => return Err(error),
+                found => {
+                    if let Ok(Err(error)) = found {
+                        doubt = greater(doubt, doubt_of(table, key, snapshot, error));
+                    }
                     each(Piece {
                         start: Some(key),
                         end: None,
@@ -194,6 +197,12 @@ fn sound(table: &Arc<RecordFile>) -> Result<Result<Arc<RangeTombstones>>> {
         Err(error) if error.kind() != ErrorKind::Corruption => Err(error),
         read => Ok(read),
     }
+}
+
+/// Whether a tombstone of `table` may cover `key`, as far as the manifest says.
+fn may_cover(table: &RecordFile, key: &[u8]) -> bool {
+    let ranges = table.meta().ranges.as_ref();
+    ranges.is_some_and(|ranges| ranges.may_cover(key))
 }
 
 /// Why what is older than a number is in doubt, if the tombstones of `table` may cover `key`.

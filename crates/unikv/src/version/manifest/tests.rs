@@ -343,9 +343,11 @@ fn the_manifest_and_current_are_pinned_byte_for_byte() {
     assert_eq!((found.edit_count, found.cut), (19, None));
 }
 
-/// What could be said before keyspaces had numbers for their data.
+/// What could be said before keyspaces had numbers for their data, and before their changes said
+/// what of the log was durable.
 fn without_keyspace_numbers() -> VersionEdit {
     let mut edit = full_edit();
+    edit.wal_durable = None;
     edit.last_keyspace = None;
     edit.dropped_keyspaces.clear();
     let keyspaces = edit.keyspaces.iter_mut();

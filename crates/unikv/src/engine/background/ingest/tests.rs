@@ -159,7 +159,7 @@ fn a_manifest_that_lost_an_ingest_is_found_out_by_later_writes() {
     apply(&mut model, &entries);
     db.put(b"later", b"write").unwrap();
     model.insert(b"later".to_vec(), b"write".to_vec());
-    let (opened, refused) = machine.cut_manifest(|db, _| same(db, &model));
+    let (opened, refused) = machine.cut_file("MANIFEST", |db, _| same(db, &model));
     assert!(opened > 1 && refused > 1000, "{opened} and {refused}");
 }
 

@@ -445,7 +445,13 @@ fn a_segment_with_batches_is_pinned_byte_for_byte() {
         found.push((write.base_seq, mark, ops.collect::<Vec<_>>()));
         Ok(())
     };
-    let outcome = replay::replay(&store, &[FileNumber(12)], FileNumber(0), &mut take).unwrap();
+    let outcome = replay::replay(
+        &store,
+        &[FileNumber(12)],
+        replay::NeededLog::default(),
+        &mut take,
+    )
+    .unwrap();
     assert_eq!((outcome.ops, outcome.cut), (5, None));
     let op = |kind, key: &[u8], value: &[u8]| {
         let key = [&[0; KEYSPACE_PREFIX_LEN], key].concat();

@@ -109,8 +109,8 @@ impl<'a> WalReplay<'a> {
             }
             Ok(())
         };
-        let low_water = version.counters.wal_low_water;
-        let outcome = replay::replay(self.store, &segments, low_water, &mut sink)?;
+        let needed = version.counters.needed_log();
+        let outcome = replay::replay(self.store, &segments, needed, &mut sink)?;
         memtables.extend(newest);
         Ok(Replayed {
             memtables,

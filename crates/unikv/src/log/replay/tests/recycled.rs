@@ -238,7 +238,7 @@ fn a_large_write_over_an_old_segment_is_there_whole_or_not_at_all() {
         let mut seqs = Vec::new();
         let store = crate::log::tests::store(vfs, 1);
         let segments = segments_on(vfs);
-        replay(&store, &segments, FileNumber(5), &mut |_, write| {
+        replay(&store, &segments, from(FileNumber(5)), &mut |_, write| {
             seqs.push(write.base_seq.0);
             Ok(())
         })

@@ -90,7 +90,7 @@ pub(crate) fn find_out(
     let cut = recovered.cut.as_ref();
     let cut = cut.map(|cut| format!("{name}: {}: torn in a power cut, or damaged", cut.reason));
     let segments = recovery::wal_segments(survey);
-    let durable = replay::max_manifest_edits(&store, &segments).unwrap_or(0);
+    let durable = replay::manifest_edits_anywhere(&store, &segments).unwrap_or(0);
     let by_files = match &version {
         Some(version) => torn::lacks_edits(&store, version, survey, &segments)?,
         None => false,
