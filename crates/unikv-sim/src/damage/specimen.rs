@@ -267,8 +267,8 @@ impl Specimen {
         }
     }
 
-    /// Notes what the range deletes of a table touch: opening reads them, and where they are damaged
-    /// whatever they may cover is in doubt.
+    /// Notes what the range deletes of a table touch: opening reads them, and where they are
+    /// damaged whatever they may cover is in doubt.
     fn note_range_deletes(&self, parts: &[Part], touched: &mut [Touched]) {
         let text_of = |part: &Part, field| {
             let text = &part.fields.iter().find(|(name, _)| *name == field)?.1;

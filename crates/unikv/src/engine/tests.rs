@@ -77,8 +77,9 @@ impl Machine {
         }));
     }
 
-    /// Kills the process, opens with each beginning of the last file whose name contains `name`, and
-    /// asserts that each is found damaged or `holds`. How many were opened, and how many refused.
+    /// Kills the process, opens with each beginning of the last file whose name contains `name`,
+    /// and asserts that each is found damaged or `holds`. How many were opened, and how many
+    /// refused.
     pub(crate) fn cut_file(&self, name: &str, holds: impl Fn(&Db, usize)) -> (usize, usize) {
         let disk = self.disk.process_kill();
         let is_it = |path: &PathBuf| path.to_string_lossy().contains(name);

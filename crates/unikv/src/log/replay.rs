@@ -1,9 +1,10 @@
 //! Replays the write-ahead log: judges its tail and feeds the surviving writes in order.
 //!
 //! Owns the tail rule. At the first place of the chain that does not verify, and at its end, the
-//! greatest durable mark found anywhere decides, in the log or in the manifest: if it is above that place, durable bytes have changed and opening
-//! refuses; else the log ends there and the cut is reported. `docs/crashes.md`, "The end of the
-//! log", argues why no durable write is lost silently and nothing after a cut comes back.
+//! greatest durable mark decides, in the log or in the manifest: if it is above that place, durable
+//! bytes have changed and opening refuses; else the log ends there and the cut is reported.
+//! `docs/crashes.md`, "The end of the log", argues why no durable write is lost silently and
+//! nothing after a cut comes back.
 //!
 //! Invariants: recovered segments are never appended to, changed or written over. Nothing after a
 //! linked end is read. The doc of `replay` says what its callers must keep.

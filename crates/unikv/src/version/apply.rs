@@ -263,6 +263,7 @@ impl Partition {
         self.sorted_bytes = self.sorted_bytes.saturating_add(meta.newest_bytes());
         self.key_table_bytes = self.key_table_bytes.saturating_add(meta.len);
         self.key_tables.insert(at, table);
+        self.of_key_tables = Arc::default();
         Ok(())
     }
 
@@ -273,6 +274,7 @@ impl Partition {
             .position(|t| t.meta().number == number);
         let at = at.ok_or_else(|| format!("key table {} is unknown", number.0))?;
         let table = self.key_tables.remove(at);
+        self.of_key_tables = Arc::default();
         self.sorted_bytes = self
             .sorted_bytes
             .saturating_sub(table.meta().newest_bytes());

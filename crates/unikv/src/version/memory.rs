@@ -49,14 +49,9 @@ impl ScanRun {
 }
 
 impl Partition {
-    /// Memory of the partition and its key tables, without range tombstones.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let of_tables = self.key_tables.iter().map(|t| t.memory_bytes());
-        self.own_bytes() + of_tables.sum::<usize>()
-    }
-
-    /// Without the tables and what is known of range tombstones, which successors share.
-    fn own_bytes(&self) -> usize {
+    /// Memory of the partition, without its tables and what is known of range tombstones, which
+    /// successors share.
+    pub(super) fn own_bytes(&self) -> usize {
         let borders = self.start.len() + self.end.as_ref().map_or(0, Vec::len);
         let generation = |g: &Generation| {
             let run = g.run.as_ref().map_or(0, |run| run.memory_bytes());

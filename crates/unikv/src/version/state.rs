@@ -63,8 +63,8 @@ pub(crate) struct Partition {
     pub(crate) scan_cost: Arc<Account>,
     /// The range tombstones of the UnsortedStore, if it has any.
     pub(crate) ranges: Option<Arc<TableRanges>>,
-    /// What its tables sum up to.
-    pub(super) sums: Once<PartitionSums>,
+    /// What its key tables sum up to: the same for its successors as long as they have the same.
+    pub(super) of_key_tables: Arc<Once<PartitionSums>>,
 }
 
 impl Partition {

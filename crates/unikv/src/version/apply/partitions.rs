@@ -5,7 +5,6 @@ use crate::base::account::Account;
 use crate::base::seeded::seeded;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::generation::Generation;
-use crate::version::state::chunked::Once;
 use crate::version::state::{Partition, Version};
 use std::sync::Arc;
 
@@ -50,7 +49,7 @@ impl Version {
                 sorted_bytes: 0,
                 key_table_bytes: 0,
                 ranges: None,
-                sums: Once::default(),
+                of_key_tables: Arc::default(),
             })?;
         }
         let added = edit.partitions.iter().map(|meta| &meta.start);

@@ -1,9 +1,9 @@
 //! Comparing the sums and lists that edits maintain with a walk over all tables.
 
+use super::Version;
 use super::chunked::{Chunked, Item};
 use super::files::{FileSums, RecordFiles};
 use super::sums::PartitionSums;
-use super::{Partition, Version};
 use crate::version::generation::Generation;
 use std::sync::Arc;
 
@@ -55,11 +55,17 @@ impl Version {
     }
 
     fn check_partitions(&self) -> Result<(), String> {
-        let copies = self
-            .partitions
-            .iter()
-            .map(|p| Arc::new(Partition::clone(p)));
-        let counted = PartitionSums::of_all(&made_again(copies));
+        for partition in self.partitions.iter() {
+            let counted = PartitionSums::of_key_tables(&partition.key_tables).fixed();
+            let known = partition.of_key_tables().fixed();
+            if counted != known {
+                let id = partition.id.0;
+                return Err(format!(
+                    "the key tables of partition {id} sum up to {counted:?}, not {known:?}"
+                ));
+            }
+        }
+        let counted = PartitionSums::of_all(&made_again(self.partitions.iter().cloned()));
         let (counted, known) = (counted.fixed(), self.partition_sums().fixed());
         if counted != known {
             return Err(format!("partitions sum up to {counted:?}, not {known:?}"));

@@ -38,9 +38,7 @@ impl Version {
         let start = self.ids.find(&id).map(|place| Arc::clone(&place.start));
         let found = start.and_then(|start| self.partitions.find_mut(&start));
         let found = found.ok_or_else(|| format!("partition {} is unknown", id.0))?;
-        let partition = Arc::make_mut(found);
-        partition.sums = Once::default();
-        Ok(partition)
+        Ok(Arc::make_mut(found))
     }
 
     /// Adds a partition, which its id and its start name alone.

@@ -1,9 +1,10 @@
 //! Sums over partitions.
 //!
-//! A partition sums up its tables once, when it is first asked; a changed one has nothing yet. The
-//! list of partitions sums up chunks of them ([`super::chunked`]), so that a version with one
-//! changed partition looks at its tables, at the sums of its neighbours in the chunk, and at the
-//! sums of the other chunks; once, as a version does not change when it is complete.
+//! A partition sums up its key tables once, when it is first asked, and shares that with its
+//! successors, which flushes make by the hundred for readers to keep. The list of partitions sums
+//! up chunks of them ([`super::chunked`]), so that a version with one changed partition looks at
+//! its key tables, at the partitions beside it in the chunk, and at the sums of the other chunks;
+//! once, as a version does not change when it is complete.
 
 use super::chunked::Item;
 use super::promise::Promise;
@@ -62,6 +63,8 @@ pub(crate) struct PartitionSums {
     pub(crate) entries: u64,
     /// Bytes that compression has saved in them.
     pub(crate) saved_bytes: u64,
+    /// Bytes of them and of all records that they point to.
+    pub(crate) referenced_bytes: u64,
     /// Records in them that are much longer than the others.
     pub(crate) outliers: OutlierSum,
     /// What users may expect of the disk for them, and bytes of their older versions with those of
@@ -112,6 +115,8 @@ impl PartitionSums {
         self.key_table_bytes = self.key_table_bytes.saturating_add(other.key_table_bytes);
         self.entries = self.entries.saturating_add(other.entries);
         self.saved_bytes = self.saved_bytes.saturating_add(other.saved_bytes);
+        let referenced = other.referenced_bytes;
+        self.referenced_bytes = self.referenced_bytes.saturating_add(referenced);
         self.outliers = self.outliers.and(other.outliers);
         self.promise = self.promise.and(other.promise);
         self.older_bytes = self.older_bytes.saturating_add(other.older_bytes);
@@ -151,6 +156,8 @@ impl PartitionSums {
         self.entries = self.entries.saturating_add(table.count);
         let saved_bytes = table.compression.saved_bytes;
         self.saved_bytes = self.saved_bytes.saturating_add(saved_bytes);
+        let referenced = table.referenced_bytes();
+        self.referenced_bytes = self.referenced_bytes.saturating_add(referenced);
         self.outliers = self.outliers.and(table.outliers());
         self.promise = self.promise.and(Promise::of(table));
         self.older_bytes = self.older_bytes.saturating_add(table.older_bytes);
@@ -179,11 +186,9 @@ impl PartitionSums {
         let runs = generations.iter().filter_map(|g| g.run.as_ref());
         let tables = generations.iter().map(|g| g.tables().count() as u64);
         let open = generations.first().filter(|newest| !newest.is_ingested());
-        let (all, meanwhile) = KeyTable::index_bytes_of(&partition.key_tables);
-        let mut sums = PartitionSums {
+        let of_tables = partition.of_key_tables();
+        PartitionSums {
             partitions: 1,
-            pointer_index_bytes: all,
-            pointer_index_meanwhile: meanwhile,
             unsorted_bytes: partition.unsorted_bytes(),
             unsorted_records: generations.iter().map(Generation::records).sum(),
             open_bytes: generations.first().map_or(0, Generation::bytes),
@@ -197,11 +202,21 @@ impl PartitionSums {
             run_bytes: runs.map(|run| run.bytes()).sum(),
             hidden_bytes: partition.hidden_by(generations),
             with_ranges: u64::from(partition.ranges.is_some()),
-            memory_bytes: partition.memory_bytes(),
+            memory_bytes: partition.own_bytes() + of_tables.memory_bytes,
+            ..*of_tables
+        }
+    }
+
+    /// What these key tables sum up to.
+    pub(super) fn of_key_tables(tables: &[Arc<KeyTable>]) -> PartitionSums {
+        let (all, meanwhile) = KeyTable::index_bytes_of(tables);
+        let mut sums = PartitionSums {
+            pointer_index_bytes: all,
+            pointer_index_meanwhile: meanwhile,
+            memory_bytes: tables.iter().map(|table| table.memory_bytes()).sum(),
             ..PartitionSums::default()
         };
-        let tables = partition.key_tables.iter();
-        tables.for_each(|table| sums.add_table(table.meta()));
+        tables.iter().for_each(|table| sums.add_table(table.meta()));
         sums
     }
 
@@ -238,7 +253,7 @@ impl Item for Arc<Partition> {
     }
 
     fn add_to(&self, before: Option<&Arc<Partition>>, sum: &mut PartitionSums) {
-        sum.add(self.sums.get_or(|| PartitionSums::of(self)));
+        sum.add(&PartitionSums::of(self));
         sum.add_pair(before.and_then(|before| pair_bytes(before, self)));
         for generation in &self.generations {
             let bytes = generation.index.memory_bytes() as u64;
@@ -257,6 +272,13 @@ impl Partition {
         own.any(|generation| Arc::ptr_eq(&generation.index, &other.index))
     }
 
+    /// What its key tables sum up to.
+    pub(super) fn of_key_tables(&self) -> &PartitionSums {
+        let tables = &self.key_tables;
+        self.of_key_tables
+            .get_or(|| PartitionSums::of_key_tables(tables))
+    }
+
     /// Bytes that unmerged records of `generations` may hide in the SortedStore: see
     /// `jobs/space/hidden.rs`.
     pub(crate) fn hidden_by<'a>(
@@ -269,14 +291,10 @@ impl Partition {
             bytes += generation.bytes();
             known += generation.hidden_bytes();
         }
-        let tables = self.key_tables.iter().map(|t| t.meta());
-        let (mut sorted, mut alike, mut entries) = (0, 0, 0);
-        for table in tables {
-            let (reach, outliers) = (table.referenced_bytes(), table.outliers());
-            sorted += reach;
-            alike += reach.saturating_sub(outliers.bytes);
-            entries += table.count.saturating_sub(outliers.count);
-        }
+        let tables = self.of_key_tables();
+        let sorted = tables.referenced_bytes;
+        let alike = sorted.saturating_sub(tables.outliers.bytes);
+        let entries = tables.entries.saturating_sub(tables.outliers.count);
         let mean = u64::checked_div(alike, entries).unwrap_or(0);
         let estimated = records.saturating_mul(mean).saturating_sub(bytes);
         estimated.saturating_add(known).min(sorted)
