@@ -254,6 +254,27 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::JoinForgetsChunkBorder,
+        unit(
+            "engine::background::kinds::join::tests::a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::GoneUnlisted,
+        unit(
+            "engine::keyspaces::tests::the_files_of_a_dropped_keyspace_go_at_once_and_its_partitions_are_joined",
+        ),
+        0,
+    ),
+    Case(
+        Seeded::FrozenUnnoted,
+        unit(
+            "engine::background::checks::tests::writers_wait_for_a_failing_merge_only_when_flushes_do",
+        ),
+        0,
+    ),
+    Case(
         Seeded::EditForgetsLog,
         unit("engine::keyspaces::tests::a_log_that_lost_writes_before_a_drop_is_found_out"),
         0,

@@ -248,6 +248,12 @@ and_of_writes! {
     JoinLosesBorderKey,
     /// I5: a join looks for what is unmerged on the left side alone.
     JoinForgetsUnmerged,
+    /// I7: neighbours are not joined that stand in two chunks of the list of partitions.
+    JoinForgetsChunkBorder,
+    /// I7: partitions in whose range no keyspace is are not listed.
+    GoneUnlisted,
+    /// I7: an edit does not change which partitions are said to have frozen generations.
+    FrozenUnnoted,
     /// I5: where clustering copies values, it drops all versions of a key but the newest.
     ClusterNewestAlone,
     /// I5: there, it carries the oldest version alone.

@@ -8,6 +8,7 @@
 
 use super::CatalogState;
 use crate::base::keys::PartitionId;
+use crate::base::seeded::seeded;
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition, Version};
@@ -116,7 +117,7 @@ impl CatalogState {
             .chain(filled)
             .chain(edit.dropped_partitions.iter().copied())
             .collect();
-        for id in touched {
+        for id in touched.into_iter().filter(|_| !seeded!(FrozenUnnoted)) {
             self.targets.note(&self.version, id);
         }
     }

@@ -251,8 +251,7 @@ impl Progress {
         manifest.check_edits(replay::max_manifest_edits(store, &segments)?)?;
         let edits = std::mem::take(&mut manifest.edits);
         let path = &manifest.path;
-        let mut version = recovery::build_version(store, cache, path, edits.iter(path))?;
-        drop(edits);
+        let mut version = recovery::build_version(store, cache, path, edits.into_iter(path))?;
         self.files.note_version(shared, &version)?;
         recovery::forget_lost_runs(store, &mut version);
         let nobody = opening::Progress::begin(None, &store.env().runtime);

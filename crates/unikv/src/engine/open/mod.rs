@@ -197,13 +197,12 @@ impl<'a> Opening<'a> {
         let segments = recovery::wal_segments(&self.survey);
         manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
         let edits = std::mem::take(&mut manifest.edits);
-        let numbered = (1..).zip(edits.iter(&manifest.path));
+        let numbered = (1..).zip(edits.into_iter(&manifest.path));
         let reported = numbered.map(|(nth, edit)| {
             self.progress.report(OpeningPhase::Manifest, nth, 0);
             edit
         });
         let mut version = recovery::build_version(&store, &cache, &manifest.path, reported)?;
-        drop(edits);
         self.next_file = self.next_file.max(version.counters.next_file);
         // Figures that cannot be understood keep nobody from the data; a check reports them.
         self.counted_before = lifetime::of(&version, &manifest.path).unwrap_or_default();

@@ -19,6 +19,12 @@ struct Stored {
     offset: u64,
 }
 
+impl Stored {
+    fn decode(&self, manifest: &Path) -> Result<VersionEdit> {
+        VersionEdit::decode(&self.bytes, manifest, self.offset)
+    }
+}
+
 impl Edits {
     /// Appends an edit that has been decoded once.
     pub(super) fn push(&mut self, payload: &[u8], offset: u64) {
@@ -36,8 +42,13 @@ impl Edits {
         &'a self,
         manifest: &'a Path,
     ) -> impl Iterator<Item = Result<VersionEdit>> + 'a {
-        let edits = self.0.iter();
-        edits.map(|edit| VersionEdit::decode(&edit.bytes, manifest, edit.offset))
+        self.0.iter().map(|edit| edit.decode(manifest))
+    }
+
+    /// The same, and each is forgotten when the next is asked for: a long manifest takes memory
+    /// only until what it says does.
+    pub(crate) fn into_iter(self, manifest: &Path) -> impl Iterator<Item = Result<VersionEdit>> {
+        self.0.into_iter().map(|edit| edit.decode(manifest))
     }
 }
 

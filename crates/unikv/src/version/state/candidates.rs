@@ -6,6 +6,7 @@
 
 use super::sums::{PartitionSums, pair_bytes};
 use super::{Partition, Version};
+use crate::base::seeded::seeded;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -48,7 +49,8 @@ impl Version {
                     lefts.extend(places);
                 }
                 let border = self.partitions.get(last).zip(self.partitions.get(last + 1));
-                if border.is_some_and(|(left, right)| are_few(pair_bytes(left, right))) {
+                let meets = border.is_some_and(|(left, right)| are_few(pair_bytes(left, right)));
+                if meets && !seeded!(JoinForgetsChunkBorder) {
                     lefts.insert(last);
                 }
             }

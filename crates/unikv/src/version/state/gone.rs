@@ -11,6 +11,7 @@
 use super::chunked::Item;
 use super::{Partition, Version};
 use crate::base::keys::{KeyspaceId, border};
+use crate::base::seeded::seeded;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
@@ -64,7 +65,7 @@ impl Version {
     fn note_gone(&mut self, start: &[u8]) {
         let partition = self.partitions.find(start);
         let is_gone = partition.is_some_and(|p| self.keyspaces.count_in(p.range()) == 0);
-        if is_gone {
+        if is_gone && !seeded!(GoneUnlisted) {
             self.gone.insert(Gone(start.into()));
         } else {
             self.gone.remove(start);
