@@ -43,51 +43,20 @@ impl History {
         // From generators beside the first, so that recorded seeds give the same stories as before.
         let mut aside = SmallRng::seed_from_u64(seed ^ 0x4e1ea5e);
         let mut hints = SmallRng::seed_from_u64(seed ^ 0xe4_ec7);
-        let mut extras = Author {
-            rng: SmallRng::seed_from_u64(seed ^ 0xe8_7a5),
-            aside: SmallRng::seed_from_u64(seed ^ 0x5_9ace5),
+        let beside = |main: u64, aside: u64, stamp: u32| Author {
+            rng: SmallRng::seed_from_u64(seed ^ main),
+            aside: SmallRng::seed_from_u64(seed ^ aside),
             keys: author.keys.clone(),
             config: config.clone(),
+            stamp,
             ..author
         };
-        let mut ranges = Author {
-            rng: SmallRng::seed_from_u64(seed ^ 0x7_a9e5),
-            aside: SmallRng::seed_from_u64(seed ^ 0xa_7a9e5),
-            keys: author.keys.clone(),
-            config: config.clone(),
-            ..author
-        };
-        let mut lives = Author {
-            rng: SmallRng::seed_from_u64(seed ^ 0x7_71),
-            aside: SmallRng::seed_from_u64(seed ^ 0xa_771),
-            keys: author.keys.clone(),
-            config: config.clone(),
-            stamp: 0x50_0000,
-            ..author
-        };
-        let mut runs = Author {
-            rng: SmallRng::seed_from_u64(seed ^ 0x9a_9500),
-            aside: SmallRng::seed_from_u64(seed ^ 0xb_9a95),
-            keys: author.keys.clone(),
-            config: config.clone(),
-            stamp: 0x60_0000,
-            ..author
-        };
-        let mut exporter = Author {
-            rng: SmallRng::seed_from_u64(seed ^ 0xe_4907),
-            aside: SmallRng::seed_from_u64(seed ^ 0xf_4907),
-            keys: author.keys.clone(),
-            config: config.clone(),
-            ..author
-        };
-        let mut many = Author {
-            rng: SmallRng::seed_from_u64(seed ^ 0x3a_9f00),
-            aside: SmallRng::seed_from_u64(seed ^ 0xb_3a9f),
-            keys: author.keys.clone(),
-            config: config.clone(),
-            stamp: 0x70_0000,
-            ..author
-        };
+        let mut extras = beside(0xe8_7a5, 0x5_9ace5, 0);
+        let mut ranges = beside(0x7_a9e5, 0xa_7a9e5, 0);
+        let mut lives = beside(0x7_71, 0xa_771, 0x50_0000);
+        let mut runs = beside(0x9a_9500, 0xb_9a95, 0x60_0000);
+        let mut exporter = beside(0xe_4907, 0xf_4907, 0);
+        let mut many = beside(0x3a_9f00, 0xb_3a9f, 0x70_0000);
         let has_exports = exports::are_in(seed);
         let has_runs = runs::are_in(seed);
         let has_ranges = ranges::are_in(seed);
