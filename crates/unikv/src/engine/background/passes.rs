@@ -5,6 +5,7 @@
 
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::sync::Mutex;
+use crate::engine::background::kinds::cluster::Rounds;
 use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
 use std::collections::{HashMap, HashSet};
@@ -22,6 +23,8 @@ pub(crate) struct Passes {
     /// Where merges with victims have failed since the last pass that succeeded.
     failed_with_victims: Mutex<HashSet<PartitionId>>,
     rest: Mutex<Rest>,
+    /// What is being moved, slice by slice.
+    pub(super) rounds: Rounds,
 }
 
 /// When slices give way to look-ups.

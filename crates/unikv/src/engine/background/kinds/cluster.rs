@@ -8,9 +8,13 @@
 //!   [`MOST_COPIES`] bytes are copied for each byte of the user's, but for the last slices.
 //! - A slice holds the partition's lease until it has copied its share
 //!   ([`Background::slice_bytes`]) or a merge or a collection is due, and commits that. What is
-//!   left follows from the version.
+//!   left follows from the version; the next slice takes from the same choice ([`round`]).
 //! - It is for speed alone: one that fails is no failure of the database.
 
+mod round;
+
+use self::round::Round;
+pub(crate) use self::round::Rounds;
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
@@ -101,6 +105,7 @@ impl JobKind for Clusterings {
         let failed = &background.core.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
         background.passes.failed(partition);
+        background.passes.rounds.end();
     }
 }
 
@@ -149,7 +154,7 @@ impl Background {
         if !self.may_cluster() {
             return None;
         }
-        let (is_idle, slice_bytes) = (self.clusters_when_idle(), self.slice_bytes());
+        let is_idle = self.clusters_when_idle();
         let catalog = ask.catalog;
         let partitions = catalog.version.partitions();
         // To look what is to be moved takes longer.
@@ -174,28 +179,90 @@ impl Background {
         if self.gives_way_for(self.core.now()).is_some() {
             return None;
         }
-        let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
-        let is_due = |bytes: u64, p: &Partition, most: u64| {
-            let cost = bytes.min(slice_bytes);
-            let is_worth_it = is_idle || p.scan_cost.charged() >= cost;
-            bytes > 0 && is_worth_it && cost <= most
-        };
         let copies = self.most_copies(&catalog.version);
-        for (most_runs, most) in [(most_runs, copies.of_runs), (usize::MAX, copies.of_all)] {
-            let victims = self.fragmented(&catalog.version, is_idle, most_runs);
+        match self.next_of_round(ask, is_idle, &copies) {
+            Some(slice) => slice,
+            None => self.begin_round(ask, is_idle, &copies),
+        }
+    }
+
+    /// A slice of the present choice. `Some(None)`: somebody is at work on what is left of it;
+    /// `None`: nothing is.
+    fn next_of_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Option<Plan>> {
+        let round = self.passes.rounds.present(is_idle)?;
+        let version = &ask.catalog.version;
+        let left_alone = self.space.left_alone(version);
+        let victims = round.files_in(version, |file| !left_alone.contains(file));
+        let live = victims
+            .iter()
+            .map(|file| version.live(file.meta().number).bytes);
+        if live.sum::<u64>() > self.room(version, is_idle) {
+            self.passes.rounds.end();
+            return None;
+        }
+        let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
+        let most = copies.of(round.is_of_runs);
+        let (mut all_done, mut is_at_work) = (true, false);
+        for (nth, id) in round.partitions.iter().enumerate().skip(round.next) {
+            let partition = version.partition(*id);
+            let bytes = partition.map_or(0, |partition| bytes_in(partition, &numbers));
+            if let Some(partition) = partition.filter(|p| self.may_move(ask, p))
+                && self.is_due(bytes, partition, most, is_idle)
+            {
+                return Some(Some(Plan::of_slice(partition, victims)));
+            }
+            is_at_work |= bytes > 0 && !ask.is_free(*id);
+            all_done &= bytes == 0;
+            if all_done {
+                self.passes.rounds.passed(nth + 1);
+            }
+        }
+        if is_at_work {
+            return Some(None);
+        }
+        self.passes.rounds.end();
+        None
+    }
+
+    /// The first slice of a new choice.
+    fn begin_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Plan> {
+        let version = &ask.catalog.version;
+        let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
+        for (is_of_runs, most_runs) in [(true, most_runs), (false, usize::MAX)] {
+            let victims = self.fragmented(version, is_idle, most_runs);
             let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
-            let may = |p: &&Arc<Partition>| ask.is_free(p.id) && !self.passes.has_failed(p.id);
-            let bytes_in = |p| bytes_in(p, &numbers);
-            let partitions = partitions.iter().filter(may).map(|p| (bytes_in(p), p));
-            let due = partitions.filter(|(bytes, p)| is_due(*bytes, p, most));
-            if let Some((_, partition)) = due.max_by_key(|(bytes, _)| *bytes) {
-                return Some(Plan::Slice(MergePlan {
-                    partition: Arc::clone(partition),
-                    inputs: MergeInputs::cluster(victims),
-                }));
+            let most = copies.of(is_of_runs);
+            let partitions = version.partitions().iter();
+            let partitions = partitions.filter(|p| self.may_move(ask, p));
+            let partitions = partitions.map(|p| (bytes_in(p, &numbers), p));
+            let mut due: Vec<_> = partitions
+                .filter(|(bytes, p)| self.is_due(*bytes, p, most, is_idle))
+                .collect();
+            due.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+            if let Some((_, partition)) = due.first() {
+                self.passes.rounds.begin(Round {
+                    files: victims.iter().map(|file| file.meta().number).collect(),
+                    partitions: due.iter().map(|(_, partition)| partition.id).collect(),
+                    next: 0,
+                    is_idle,
+                    is_of_runs,
+                });
+                return Some(Plan::of_slice(partition, victims));
             }
         }
         None
+    }
+
+    /// Whether a slice may work on a partition.
+    fn may_move(&self, ask: &Ask<'_>, partition: &Partition) -> bool {
+        ask.is_free(partition.id) && !self.passes.has_failed(partition.id)
+    }
+
+    /// Whether it is worth its cost to move `bytes` of a partition, where `most` may be copied.
+    fn is_due(&self, bytes: u64, partition: &Partition, most: u64, is_idle: bool) -> bool {
+        let cost = bytes.min(self.slice_bytes());
+        let is_worth_it = is_idle || partition.scan_cost.charged() >= cost;
+        bytes > 0 && is_worth_it && cost <= most
     }
 
     /// Bytes that a slice copies at most, and the record more that reaches them.
@@ -226,10 +293,6 @@ impl Background {
         is_idle: bool,
         most_runs: usize,
     ) -> Vec<Arc<RecordFile>> {
-        let limit = self.space.space_limit();
-        let space = self.space.space_of(version, limit.horizon);
-        let keys = version.partition_sums().key_table_bytes;
-        let free = self.space.free_bytes().saturating_sub(keys) / FREE_PART;
         // A file that a partition cannot leave would be garbage that no collection removes either.
         let failed = version.partitions().iter();
         let failed = failed.filter(|p| self.passes.has_failed(p.id));
@@ -238,28 +301,61 @@ impl Background {
             .flat_map(|table| &table.meta().refs);
         let damaged: HashSet<FileNumber> = refs.map(|refs| refs.file).collect();
         let left_alone = self.space.left_alone(version);
-        // What somebody still reads stays on disk, though the version knows it no more.
-        let (_, pinned) = self.core.store.pinned();
-        let pinned = slip!(ClusterBesideReaders, 0, pinned);
-        let choose = |most: u64| {
-            let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
-            let room = slip!(ClusterBeyondRoom, u64::MAX, room);
-            let mut files = cluster::choose(version, room.min(free), most_runs);
+        let choose = |room: u64| {
+            let mut files = cluster::choose(version, room, most_runs);
             files.retain(|file| {
                 let number = file.meta().number;
                 !damaged.contains(&number) && !left_alone.contains(number)
             });
             files
         };
-        // They stay until the last of their values has moved, and no collection is to begin for
-        // that, nor a pause of writers.
-        let chosen = choose(space.begins_at(limit, Pressure::Alone));
+        let chosen = choose(self.room(version, false));
         if chosen.is_empty() && is_idle {
-            // What has just not been enough for a collection would keep values apart for as long as
-            // nobody writes.
-            choose(space.most_when_idle(limit).saturating_sub(keys))
+            choose(self.room(version, true))
         } else {
             chosen
+        }
+    }
+
+    /// Bytes that the files of a choice may have: they stay until the last of their values has
+    /// moved, and no collection is to begin for that, nor a pause of writers. While writers are
+    /// idle, what has just not been enough for a collection would keep values apart for as long as
+    /// nobody writes.
+    fn room(&self, version: &Arc<Version>, is_idle: bool) -> u64 {
+        let limit = self.space.space_limit();
+        let space = self.space.space_of(version, limit.horizon);
+        let keys = version.partition_sums().key_table_bytes;
+        let free = self.space.free_bytes().saturating_sub(keys) / FREE_PART;
+        // What somebody still reads stays on disk, though the version knows it no more.
+        let (_, pinned) = self.core.store.pinned();
+        let pinned = slip!(ClusterBesideReaders, 0, pinned);
+        let most = space.begins_at(limit, Pressure::Alone);
+        let most_when_idle = space.most_when_idle(limit).saturating_sub(keys);
+        let most = if is_idle {
+            most.max(most_when_idle)
+        } else {
+            most
+        };
+        let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
+        slip!(ClusterBeyondRoom, u64::MAX, room).min(free)
+    }
+}
+
+impl Plan {
+    fn of_slice(partition: &Arc<Partition>, victims: Vec<Arc<RecordFile>>) -> Plan {
+        Plan::Slice(MergePlan {
+            partition: Arc::clone(partition),
+            inputs: MergeInputs::cluster(victims),
+        })
+    }
+}
+
+impl Copies {
+    fn of(&self, is_of_runs: bool) -> u64 {
+        if is_of_runs {
+            self.of_runs
+        } else {
+            self.of_all
         }
     }
 }
