@@ -134,18 +134,18 @@ impl Background {
         kinds.find(|kind| kind.find(self, &ask).is_some())
     }
 
-    /// Whether a merge could be run now if nobody held the partition `held`.
-    pub(crate) fn is_merge_due(&self, held: PartitionId) -> bool {
+    /// Whether a merge could be run now if nobody held the partitions `held`.
+    pub(crate) fn is_merge_due(&self, held: &[PartitionId]) -> bool {
         let catalog = self.catalog.lock();
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
-        merge::ready(&ask).any(|p| p.id == held || ask.is_free(p.id))
+        merge::ready(&ask).any(|p| held.contains(&p.id) || ask.is_free(p.id))
     }
 
-    /// Whether a collection could be run now if nobody held the partition `held`.
-    pub(crate) fn is_collection_due(&self, held: PartitionId) -> bool {
+    /// Whether a collection could be run now if nobody held the partitions `held`.
+    pub(crate) fn is_collection_due(&self, held: &[PartitionId]) -> bool {
         let catalog = self.catalog.lock();
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
-        let is_free = |id| id == held || ask.is_free(id);
+        let is_free = |id| held.contains(&id) || ask.is_free(id);
         self.plan_collection(&ask, &is_free).is_some()
     }
 

@@ -6,7 +6,7 @@
 //!   charged.
 //! - No more files are chosen than there may be garbage. Over the life of a database no more than
 //!   [`MOST_COPIES`] bytes are copied for each byte of the user's, but for the last slices.
-//! - A slice holds the partition's lease until it has copied its share
+//! - A slice holds its partitions' leases until it has copied its share
 //!   ([`Background::slice_bytes`]) or a merge or a collection is due, and commits that. What is
 //!   left follows from the version; the next slice takes from the same choice ([`round`]).
 //! - It is for speed alone: one that fails is no failure of the database.
@@ -42,6 +42,8 @@ const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 const MOST_COPIES: u64 = 2;
 /// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
+/// Partitions of which each has little to move that one slice takes, at most.
+const MOST_TOGETHER: usize = 64;
 /// Runs of values that a key table may have, and where writers are idle.
 const RUNS: usize = 6;
 const RUNS_WHEN_IDLE: usize = 4;
@@ -55,8 +57,8 @@ pub(crate) struct Clusterings;
 enum Plan {
     /// The UnsortedStores of these partitions are to be merged.
     Freeze(Vec<Arc<Partition>>),
-    /// Values are to be moved.
-    Slice(MergePlan),
+    /// Values are to be moved, in several partitions where each has few.
+    Slice(Vec<MergePlan>),
 }
 
 /// Bytes that may still be copied over the life of a database.
@@ -87,9 +89,12 @@ impl JobKind for Clusterings {
                     Ended::Nothing
                 })
             })),
-            Plan::Slice(plan) => Some(Job::new([plan.partition.id], move |background| {
-                background.run_slice(&plan)
-            })),
+            Plan::Slice(plans) => {
+                let partitions: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
+                Some(Job::new(partitions, move |background| {
+                    background.run_slice(&plans)
+                }))
+            }
         }
     }
 
@@ -120,8 +125,10 @@ impl Background {
     }
 
     /// Copies the values of a slice.
-    fn run_slice(&self, plan: &MergePlan) -> Result<Ended> {
-        let (ran, took, misses) = self.core.beside_look_ups(|| self.run_plan(plan));
+    fn run_slice(&self, plans: &[MergePlan]) -> Result<Ended> {
+        let (ran, took, misses) = self
+            .core
+            .beside_look_ups(|| self.run_plans(&Clusterings, plans));
         let charged = scan_sources::charged_in_all(&self.read.view.load().version);
         self.passes.ended(self.core.now(), took, misses, charged);
         ran.map(|()| Ended::Done)
@@ -203,13 +210,22 @@ impl Background {
         let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
         let most = copies.of(round.is_of_runs);
         let (mut all_done, mut is_at_work) = (true, false);
+        let (mut slice, mut left) = (Vec::new(), self.slice_bytes().min(most));
         for (nth, id) in round.partitions.iter().enumerate().skip(round.next) {
             let partition = version.partition(*id);
             let bytes = partition.map_or(0, |partition| bytes_in(partition, &numbers));
-            if let Some(partition) = partition.filter(|p| self.may_move(ask, p))
-                && self.is_due(bytes, partition, most, is_idle)
-            {
-                return Some(Some(Plan::of_slice(partition, victims)));
+            let partition = partition.filter(|p| self.may_move(ask, p));
+            let partition = partition.filter(|p| self.is_due(bytes, p, most, is_idle));
+            if let Some(partition) = partition {
+                // What any job takes is most of what moving little takes.
+                let rest = left.checked_sub(bytes);
+                if slice.is_empty() || rest.is_some() {
+                    slice.push(plan_of(partition, &victims));
+                    left = rest.unwrap_or(0);
+                }
+                if left == 0 || slice.len() >= MOST_TOGETHER {
+                    break;
+                }
             }
             is_at_work |= bytes > 0 && !ask.is_free(*id);
             all_done &= bytes == 0;
@@ -217,14 +233,14 @@ impl Background {
                 self.passes.rounds.passed(nth + 1);
             }
         }
-        if is_at_work {
-            return Some(None);
+        if slice.is_empty() && !is_at_work {
+            self.passes.rounds.end();
+            return None;
         }
-        self.passes.rounds.end();
-        None
+        Some((!slice.is_empty()).then_some(Plan::Slice(slice)))
     }
 
-    /// The first slice of a new choice.
+    /// Makes a new choice. Its first slice.
     fn begin_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Plan> {
         let version = &ask.catalog.version;
         let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
@@ -239,7 +255,7 @@ impl Background {
                 .filter(|(bytes, p)| self.is_due(*bytes, p, most, is_idle))
                 .collect();
             due.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-            if let Some((_, partition)) = due.first() {
+            if !due.is_empty() {
                 self.passes.rounds.begin(Round {
                     files: victims.iter().map(|file| file.meta().number).collect(),
                     partitions: due.iter().map(|(_, partition)| partition.id).collect(),
@@ -247,7 +263,7 @@ impl Background {
                     is_idle,
                     is_of_runs,
                 });
-                return Some(Plan::of_slice(partition, victims));
+                return self.next_of_round(ask, is_idle, copies).flatten();
             }
         }
         None
@@ -341,12 +357,10 @@ impl Background {
     }
 }
 
-impl Plan {
-    fn of_slice(partition: &Arc<Partition>, victims: Vec<Arc<RecordFile>>) -> Plan {
-        Plan::Slice(MergePlan {
-            partition: Arc::clone(partition),
-            inputs: MergeInputs::cluster(victims),
-        })
+fn plan_of(partition: &Arc<Partition>, victims: &[Arc<RecordFile>]) -> MergePlan {
+    MergePlan {
+        partition: Arc::clone(partition),
+        inputs: MergeInputs::cluster(victims.to_vec()),
     }
 }
 

@@ -57,7 +57,7 @@ impl JobKind for Merges {
         let plans = background.plan_merges_beside(ask, first);
         let partitions: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
         Some(Job::new(partitions, move |background| {
-            background.run_plans(&plans).map(|()| Ended::Done)
+            background.run_plans(&Merges, &plans).map(|()| Ended::Done)
         }))
     }
 
@@ -191,24 +191,20 @@ impl Background {
 
     /// Merges, collects or clusters in a leased partition.
     pub(crate) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
-        self.run_plans(std::slice::from_ref(plan))
+        self.run_plans(&Merges, std::slice::from_ref(plan))
     }
 
-    /// Does this in several leased partitions, and commits all of it at once. A failure of a later
+    /// Does this in several leased partitions, as a job of `kind`, and commits all of it at once. A failure of a later
     /// one is noted, and the others are committed.
-    fn run_plans(&self, plans: &[MergePlan]) -> Result<()> {
+    pub(super) fn run_plans(&self, kind: &dyn JobKind, plans: &[MergePlan]) -> Result<()> {
         self.space.probe_space();
         let began = self.core.now();
         let looks = Cell::new(0_u32);
+        let held: Vec<PartitionId> = plans.iter().map(|plan| plan.partition.id).collect();
         let is_awaited = || {
             looks.set(looks.get() + 1);
-            plans
-                .first()
-                .map(|plan| plan.partition.id)
-                .is_some_and(|id| {
-                    let for_collection = looks.get().is_multiple_of(LOOKS_FOR_COLLECTION);
-                    self.is_merge_due(id) || for_collection && self.is_collection_due(id)
-                })
+            let for_collection = looks.get().is_multiple_of(LOOKS_FOR_COLLECTION);
+            self.is_merge_due(&held) || for_collection && self.is_collection_due(&held)
         };
         // The inputs are chosen; only now the snapshots are listed.
         let needs = Needs {
@@ -220,6 +216,9 @@ impl Background {
         for plan in plans {
             let MergePlan { partition, inputs } = plan;
             let is_slice = inputs.purpose == Purpose::Cluster;
+            if is_slice && !done.is_empty() && is_awaited() {
+                break;
+            }
             let rules = MergeRules {
                 inline_value_bytes: self.inline_bytes_of(partition),
                 slice: is_slice.then(|| Slice {
@@ -246,7 +245,7 @@ impl Background {
                 }
                 Err(error) => {
                     self.space.note_full(&error);
-                    self.job_failed(&Merges, Some(partition.id), &error);
+                    self.job_failed(kind, Some(partition.id), &error);
                     break;
                 }
             }
@@ -254,7 +253,7 @@ impl Background {
         context.begun.replace(begun);
         let synced = slip!(MergeUnsynced, Ok(()), context.sync_late());
         self.core.or_clean_up(&context, synced)?;
-        self.commit_plans(&context, done, began)
+        self.commit_plans(kind.name(), &context, done, began)
     }
 
     /// Notes which file a pass could not read. Not the tables of its generations: those are no
@@ -278,6 +277,7 @@ impl Background {
 
     fn commit_plans(
         &self,
+        kind: JobName,
         context: &JobContext<'_>,
         done: Vec<(&MergePlan, Merged)>,
         began: Duration,
@@ -309,7 +309,7 @@ impl Background {
         }
         // The job reports the first one.
         for partition in partitions.iter().skip(1) {
-            self.core.job_recovered(MERGE, Some(*partition));
+            self.core.job_recovered(kind, Some(*partition));
         }
         // Nobody asks for them there any more.
         for (file, offset) in moved {

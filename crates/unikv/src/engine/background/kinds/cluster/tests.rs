@@ -216,6 +216,28 @@ fn several_partitions_have_their_passes_one_after_the_other() {
     db.close().unwrap();
 }
 
+/// Each partition has little to move: an edit for each would take longer than the copying.
+#[test]
+fn small_partitions_have_their_slices_together() {
+    let machine = Machine::new(79);
+    let options = idle().partition_bytes(8 << 10);
+    let (db, _) = machine.open(options.clone().clustering(Clustering::LeastWriting));
+    let mut model = Model::new();
+    scatter(&db, &mut model, 12, 0);
+    db.quiesce().unwrap();
+    db.close().unwrap();
+    let (db, _) = machine.open(options);
+    let edits = || db.0.engine.catalog.manifest_edits();
+    let (before, partitions) = (edits(), version(&db).partitions().len() as u64);
+    db.quiesce().unwrap();
+    let (made, moved) = (edits() - before, db.stats().clusterings);
+    assert!(partitions >= 10, "{partitions} partitions");
+    assert!(moved >= partitions / 2, "{moved} of {partitions}");
+    assert!(made <= moved / 3, "{made} edits for {moved}");
+    assert!(most_files(&db) <= 3, "{}", most_files(&db));
+    ends_well(&machine, db, &model);
+}
+
 #[test]
 fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
     let (machine, db, model) = scattered(76);

@@ -309,8 +309,8 @@ fn no_collection_takes_a_partition_whose_lease_is_held() {
     assert_eq!(tables(left), before[0]);
     assert_ne!(tables(right), before[1]);
     // A slice that holds it is to end; one that holds the other need not.
-    assert!(engine.background.is_collection_due(left));
-    assert!(!engine.background.is_collection_due(right));
+    assert!(engine.background.is_collection_due(&[left]));
+    assert!(!engine.background.is_collection_due(&[right]));
     release(&db, left);
     assert!(engine.background.merge_one().unwrap());
     assert_ne!(tables(left), before[0]);
