@@ -155,8 +155,8 @@ capi! { functions:
 
     /// Closes the database at once. No other call may be using it. What was made of it (iterators,
     /// snapshots, transactions) may be closed later; other calls with it fail from now on, with
-    /// `unikv_closed`. `unikv_close_checked` returns errors, too, and `unikv_close_report_json` what
-    /// was still open.
+    /// `unikv_closed`. `unikv_close_checked` returns errors, too, and `unikv_close_report_json`
+    /// what was still open.
     fn unikv_close(db: Ending<Database>) {
         if let Some(open) = db.take() {
             open.close()?;

@@ -35,9 +35,10 @@ capi! { functions:
     }
 
     /// Closes the database as `unikv_close_checked` does, and returns what had been made of it and
-    /// was still open, as a JSON object, to be freed: the fields of `ClosingReport` in the Rust API,
-    /// under the same names: `{"still_open":[{"kind":"Iterator","age":{"secs":7,"nanos":0}}]}`. Other
-    /// kinds are `Snapshot` and `Transaction`. NULL on failure; it is closed all the same.
+    /// was still open, as a JSON object, to be freed: the fields of `ClosingReport` in the Rust
+    /// API, under the same names. An example, where other kinds are `Snapshot` and `Transaction`:
+    /// `{"still_open":[{"kind":"Iterator","age":{"secs":7,"nanos":0}}]}`. NULL on failure; it is
+    /// closed all the same.
     fn unikv_close_report_json(db: Ending<Database>; errptr) -> *mut c_char {
         let report = db.take().map(Database::close).transpose()?;
         hand_out_json(serde_json::to_string(&report.unwrap_or_default()))?

@@ -1,6 +1,5 @@
-//! What all handles of an open database share: the engine and its background. It ends with the last
-//! of them, or of the snapshots, iterators and transactions, each of which keeps this, on the thread
-//! that drops that one.
+//! What all handles of an open database share: the engine and its background. Snapshots, iterators
+//! and transactions keep it, too. It ends with the last of all these, on the thread that drops it.
 //!
 //! Locks: `workers`, held while they are started and while they are waited for; `delivery`, a leaf.
 
