@@ -84,7 +84,8 @@ impl Database {
     /// `ClosedError`, on iterators, snapshots and transactions, too; closing again does nothing.
     ///
     /// Returns a list of those that were still open, the oldest first, as dicts with `kind`, which
-    /// is "snapshot", "transaction" or "iterator", and `age`, in seconds.
+    /// is "snapshot", "transaction" or "iterator", and `age`, in seconds. What `iterator()` makes
+    /// has a snapshot of its own, which is one of them.
     ///
     /// >>> other = unikv.open(path / "other")
     /// >>> snapshot = other.snapshot()

@@ -196,8 +196,8 @@ def test_closed(db, tmp_path):
         next(iterator)
     iterators[4].seek_to_first()
     left = db.close()
-    assert {open["kind"] for open in left[:2]} == {"transaction", "snapshot"}
-    assert {open["kind"] for open in left[2:]} == {"iterator"}
+    kinds = [open["kind"] for open in left]
+    assert set(kinds) == {"snapshot", "transaction", "iterator"} and kinds.count("transaction") == 1
     assert all(0 <= open["age"] < 3600 for open in left)
     assert db.close() == []
     assert db.closed and "closed" in repr(db)
