@@ -109,9 +109,10 @@ enum {
    not needed any more when this returns. */
 unikv_t* unikv_open(const unikv_options_t* options, const char* name, char** errptr);
 
-/* Closes the database. No other call may be using it. What was made of it (iterators,
-   snapshots, transactions) may be closed later; other calls with it fail from now on.
-   `unikv_close_checked` returns errors, too. */
+/* Closes the database at once. No other call may be using it. What was made of it (iterators,
+   snapshots, transactions) may be closed later; other calls with it fail from now on, with
+   `unikv_closed`. `unikv_close_checked` returns errors, too, and `unikv_close_report_json`
+   what was still open. */
 void unikv_close(unikv_t* db);
 
 /* Stores a value under a key. */
@@ -716,6 +717,13 @@ void unikv_changes_show(const unikv_changes_t* changes, void* state,
 /* Closes the database as `unikv_close` does, and returns the error of the last sync, or of
    background work that was not made up for. It is closed all the same. */
 void unikv_close_checked(unikv_t* db, char** errptr);
+
+/* Closes the database as `unikv_close_checked` does, and returns what had been made of it and
+   was still open, as a JSON object, to be freed: the fields of `ClosingReport` in the Rust
+   API, under the same names. An example, where other kinds are `Snapshot` and `Transaction`:
+   `{"still_open":[{"kind":"Iterator","age":{"secs":7,"nanos":0}}]}`. NULL on failure; it is
+   closed all the same. */
+char* unikv_close_report_json(unikv_t* db, char** errptr);
 
 /* Makes every write that has returned survive a power cut. */
 void unikv_sync(unikv_t* db, char** errptr);

@@ -80,7 +80,7 @@ impl Reading {
     /// Ends it. No snapshot of it is needed any more.
     pub fn close(self) -> Result<(), Failure> {
         match self {
-            Reading::Opened(db) => Ok(db.close()?),
+            Reading::Opened(db) => Ok(db.close().map(drop)?),
             Reading::Followed(_) => Ok(()),
         }
     }

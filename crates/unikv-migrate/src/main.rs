@@ -95,7 +95,8 @@ fn migrate(kind: &str, source: &Path, dest: &Path) -> Outcome<()> {
         let (source, dest) = (source.display(), dest.display());
         format!("{error}\nRemove {dest} before you try again; {source} is unchanged.")
     })?;
-    Ok(db.close()?)
+    db.close()?;
+    Ok(())
 }
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use crate::reads::source::Source;
 use crate::transaction::Transaction;
 use crate::writes::{Target, Writable};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
 use unikv::Db;
@@ -22,7 +22,9 @@ use unikv::backup::Repository;
 
 /// An open database: made by `unikv.open(path, **options)`.
 ///
-/// It may be used by any number of threads. Close it, or use it in a `with` statement.
+/// It may be used by any number of threads. Close it, or use it in a `with` statement, which closes
+/// it at its end. One that is only dropped is closed when the last of its iterators, snapshots and
+/// transactions is gone.
 #[pyclass(module = "unikv", extends = Writable, frozen)]
 pub(crate) struct Database {
     path: PathBuf,
@@ -78,14 +80,31 @@ impl Database {
         self.guard.is_closed()
     }
 
-    /// Syncs the log, stops the background and releases the directory. Later calls raise
-    /// `ClosedError`; closing again does nothing.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    /// Syncs the log, stops the background and releases the directory at once. Later calls raise
+    /// `ClosedError`, on iterators, snapshots and transactions, too; closing again does nothing.
+    ///
+    /// Returns a list of those that were still open, the oldest first, as dicts with `kind`, which
+    /// is "snapshot", "transaction" or "iterator", and `age`, in seconds. What `iterator()` makes
+    /// has a snapshot of its own, which is one of them.
+    ///
+    /// >>> other = unikv.open(path / "other")
+    /// >>> snapshot = other.snapshot()
+    /// >>> [left["kind"] for left in other.close()]
+    /// ['snapshot']
+    fn close<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let shown = PyList::empty(py);
         if !self.guard.close() {
-            return Ok(());
+            return Ok(shown);
         }
         let db = self.guard.db()?.clone();
-        interruptible(py, move || db.close())
+        let report = interruptible(py, move || db.close())?;
+        for open in &report.still_open {
+            let left = PyDict::new(py);
+            left.set_item("kind", open.kind.name())?;
+            left.set_item("age", open.age.as_secs_f64())?;
+            shown.append(left)?;
+        }
+        Ok(shown)
     }
 
     /// The options in effect, as `open` takes them.
@@ -260,6 +279,7 @@ impl Database {
     /// ...     print(change.operations)
     /// (Put(keyspace=0, key=b'a', value=b'1', expires=None),)
     /// >>> db.close()
+    /// []
     #[pyo3(signature = (token, *, timeout=None, include_unsynced=false))]
     fn updates_since(
         &self,
@@ -294,7 +314,8 @@ impl Database {
 
     #[pyo3(signature = (*_args))]
     fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.close(py)
+        // What is true here would hide an exception.
+        self.close(py).map(drop)
     }
 
     fn __repr__(&self) -> String {

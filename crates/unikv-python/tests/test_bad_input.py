@@ -1,5 +1,6 @@
 """What is wrong raises an exception of a class, with what to do, and changes nothing."""
 
+import gc
 import os
 import pickle
 import struct
@@ -194,8 +195,11 @@ def test_closed(db, tmp_path):
     for iterator in iterators[:4]:
         next(iterator)
     iterators[4].seek_to_first()
-    db.close()
-    db.close()
+    left = db.close()
+    kinds = [open["kind"] for open in left]
+    assert set(kinds) == {"snapshot", "transaction", "iterator"} and kinds.count("transaction") == 1
+    assert all(0 <= open["age"] < 3600 for open in left)
+    assert db.close() == []
     assert db.closed and "closed" in repr(db)
     calls = [
         lambda: db[b"1"],
@@ -250,6 +254,45 @@ def test_closed(db, tmp_path):
         iterator.close()
     snapshot.close()
     txn.rollback()
+
+
+def test_with_closes_beside_what_is_open(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        with unikv.open(tmp_path / "db") as db:
+            db[b"a"] = b"1"
+            snapshot, iterator = db.snapshot(), db.items()
+            1 / 0
+    assert db.closed
+    with unikv.open(tmp_path / "db") as again:
+        for call in (lambda: snapshot[b"a"], lambda: next(iterator)):
+            with pytest.raises(unikv.ClosedError):
+                call()
+        del snapshot, iterator
+        assert again[b"a"] == b"1"
+
+
+@pytest.mark.parametrize("make", ["snapshot", "transaction", "items", "iterator"])
+def test_what_outlives_the_database(make, tmp_path):
+    def made():
+        db = unikv.open(tmp_path / "db")
+        db.update({b"%d" % n: b"v" for n in range(1000)})
+        return getattr(db, make)()
+
+    kept = made()
+    gc.collect()
+    with pytest.raises(unikv.LockedError):
+        unikv.open(tmp_path / "db")
+    if make == "transaction":
+        kept[b"own"] = b"v"
+        kept.commit()
+    elif make == "snapshot":
+        assert kept[b"1"] == b"v"
+    else:
+        assert sum(1 for _ in kept) == 1000
+    del kept
+    gc.collect()
+    with unikv.open(tmp_path / "db") as db:
+        assert db.count() == 1000 + (make == "transaction")
 
 
 def test_ended_handles(db):

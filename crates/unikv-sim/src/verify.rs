@@ -201,7 +201,7 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) -> D
         &oracle.visible(time_of(&db, oracle)),
     );
     oracle.times.saw(time_of(&db, oracle));
-    must("a close", db.close());
+    must("a close", db.close().map(drop));
     oracle.closed();
     check_clean(vfs);
     // No number that it draws is one that an earlier opening has drawn.

@@ -372,7 +372,7 @@ fn reopening_again_and_again_does_not_crash() {
             want.insert(key(n), value(n, round));
         }
         match round % 4 {
-            0 => db.close().unwrap(),
+            0 => drop(db.close().unwrap()),
             1 => drop(db),
             2 => {
                 db.compact().unwrap();

@@ -146,7 +146,7 @@ pub use engine::read::cursor::{Cursor, Keys};
 pub use engine::read::iter::Iter;
 pub use engine::read::lifetimes::Ttl;
 pub use engine::read::value_reader::ValueReader;
-pub use engine::stats::holders::{HolderKind, HolderStats, RunningJob};
+pub use engine::stats::holders::{ClosingReport, HolderKind, HolderStats, RunningJob, StillOpen};
 pub use engine::stats::lifetime::LifetimeStats;
 pub use engine::stats::meter::LatencyStats;
 pub use engine::stats::pins::PinStats;

@@ -243,7 +243,15 @@ fn a_child_is_refused_and_the_parent_goes_on(how: How) {
     put(&db, &mut model, 3);
     db.compact().unwrap();
     verify(&db, &model);
+    let mut last = Some(db.snapshot());
     drop(db);
+    // The snapshot alone keeps it open, and a child that drops its copy closes nothing.
+    in_child(how, "the last snapshot", || drop(last.take()));
+    let refused = Db::open(dir.path(), options()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked, "{refused}");
+    let last = last.unwrap();
+    assert!(last.get("key00001").unwrap().is_some());
+    drop(last);
     // Now it may be opened, by a child, too.
     in_child(How::Fork, "an opener after the end", || {
         reopen(dir.path(), &model)

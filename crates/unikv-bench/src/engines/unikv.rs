@@ -106,7 +106,7 @@ impl Engine for UniKv {
     }
 
     fn close(self) -> Result<(), Failure> {
-        self.0.close().map_err(Failure::engine)
+        self.0.close().map(drop).map_err(Failure::engine)
     }
 
     fn figures(&self) -> Option<Figures> {

@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use unikv::{Db, FollowOptions, Follower};
+use unikv::{ClosingReport, Db, FollowOptions, Follower};
 
 /// An open database.
 pub struct Database {
@@ -105,11 +105,12 @@ impl Database {
         }
     }
 
-    /// Closes it; the error of the last sync, or of background work.
-    pub(crate) fn close(self) -> Outcome<()> {
+    /// Closes it, and returns what was still open; the error of the last sync, or of background
+    /// work. Closing a follower ends nothing of what was made of it, and reports nothing.
+    pub(crate) fn close(self) -> Outcome<ClosingReport> {
         match self.opened {
             Opened::Written(db) => Ok(db.close()?),
-            Opened::Followed(_) => Ok(()),
+            Opened::Followed(_) => Ok(ClosingReport::default()),
         }
     }
 }
@@ -152,9 +153,10 @@ capi! { functions:
         New::of(Database::open(options.unwrap_or(&defaults), name.path())?)
     }
 
-    /// Closes the database. No other call may be using it. What was made of it (iterators,
-    /// snapshots, transactions) may be closed later; other calls with it fail from now on.
-    /// `unikv_close_checked` returns errors, too.
+    /// Closes the database at once. No other call may be using it. What was made of it (iterators,
+    /// snapshots, transactions) may be closed later; other calls with it fail from now on, with
+    /// `unikv_closed`. `unikv_close_checked` returns errors, too, and `unikv_close_report_json`
+    /// what was still open.
     fn unikv_close(db: Ending<Database>) {
         if let Some(open) = db.take() {
             open.close()?;

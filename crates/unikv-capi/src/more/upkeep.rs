@@ -3,7 +3,7 @@
 use super::compare::in_keyspace;
 use crate::boundary::args::{Ending, Optional, OptionalBytes, Shared, Text};
 use crate::boundary::capi;
-use crate::boundary::fault::{Fault, Kind};
+use crate::boundary::fault::{Fault, Kind, Outcome};
 use crate::boundary::memory::malloc_copy;
 use crate::leveldb::database::{Database, range};
 use crate::leveldb::reads_and_writes::{ReadOptions, Source, WriteOptions};
@@ -19,6 +19,12 @@ const VERSION: &CStr =
 
 const REPORT: &str = "this is a bug of UniKV: report it with this message";
 
+/// For C, to be freed.
+fn hand_out_json(json: serde_json::Result<String>) -> Outcome<*mut c_char> {
+    let json = json.map_err(|error| Fault::new(Kind::Internal, &error.to_string(), REPORT))?;
+    malloc_copy(json.as_bytes())
+}
+
 capi! { functions:
     /// Closes the database as `unikv_close` does, and returns the error of the last sync, or of
     /// background work that was not made up for. It is closed all the same.
@@ -26,6 +32,16 @@ capi! { functions:
         if let Some(open) = db.take() {
             open.close()?;
         }
+    }
+
+    /// Closes the database as `unikv_close_checked` does, and returns what had been made of it and
+    /// was still open, as a JSON object, to be freed: the fields of `ClosingReport` in the Rust
+    /// API, under the same names. An example, where other kinds are `Snapshot` and `Transaction`:
+    /// `{"still_open":[{"kind":"Iterator","age":{"secs":7,"nanos":0}}]}`. NULL on failure; it is
+    /// closed all the same.
+    fn unikv_close_report_json(db: Ending<Database>; errptr) -> *mut c_char {
+        let report = db.take().map(Database::close).transpose()?;
+        hand_out_json(serde_json::to_string(&report.unwrap_or_default()))?
     }
 
     /// Makes every write that has returned survive a power cut.
@@ -89,12 +105,10 @@ capi! { functions:
     /// Rust API, or of `FollowerStats` for a database that is followed, under the same names.
     /// Bytes are numbers, times objects of `secs` and `nanos`, keys hexadecimal.
     fn unikv_stats_json(db: Shared<Database>; errptr) -> *mut c_char {
-        let json = match db.source() {
+        hand_out_json(match db.source() {
             Source::Follower(follower) => serde_json::to_string(&follower.stats()),
             _ => serde_json::to_string(&db.db()?.stats()),
-        };
-        let json = json.map_err(|error| Fault::new(Kind::Internal, &error.to_string(), REPORT))?;
-        malloc_copy(json.as_bytes())?
+        })?
     }
 
     /// Has iterators release the files that only they keep on disk. They go on as before.

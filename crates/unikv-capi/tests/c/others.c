@@ -308,6 +308,72 @@ static void exports(unikv_t* db, unikv_t* other, const char* dir) {
     unikv_writeoptions_destroy(w);
 }
 
+/* Closing while something that was made of the database is open. */
+static void closing(const char* dir) {
+    char *err = NULL, *report;
+    size_t len;
+    const unikv_snapshot_t* snapshot;
+    unikv_t* again;
+    unikv_iterator_t *iter, *unmoved;
+    unikv_transaction_t* transaction;
+    unikv_options_t* options = unikv_options_create();
+    unikv_readoptions_t* r = unikv_readoptions_create();
+    unikv_t* db;
+    unikv_options_set_create_if_missing(options, 1);
+    db = unikv_open(options, in(dir, "closing"), &err);
+    FINE(err);
+    put(db, NULL, "a", "1");
+    put(db, NULL, "b", "2");
+    snapshot = unikv_create_snapshot(db);
+    unikv_readoptions_set_snapshot(r, snapshot);
+    transaction = unikv_transaction_begin(db, 0, &err);
+    FINE(err);
+    iter = unikv_create_iterator(db, NULL);
+    unikv_iter_seek_to_first(iter);
+    CHECK(unikv_iter_valid(iter));
+    unmoved = unikv_create_iterator(db, NULL);
+    report = unikv_close_report_json(db, &err);
+    FINE(err);
+    CHECK(strstr(report, "{\"still_open\":[{\"kind\":\"Snapshot\",\"age\":{\"secs\":") == report);
+    CHECK(strstr(report, "\"Transaction\"") != NULL);
+    CHECK(strstr(strstr(report, "\"Iterator\"") + 1, "\"Iterator\"") != NULL);
+    unikv_free(report);
+    CHECK(unikv_close_report_json(db, &err) == NULL);
+    FAILED(err, "has been closed");
+
+    /* What is left does not disturb the next one, and fails. */
+    again = unikv_open(options, in(dir, "closing"), &err);
+    FINE(err);
+    unikv_iter_next(iter);
+    CHECK(!unikv_iter_valid(iter));
+    unikv_iter_get_error(iter, &err);
+    FAILED(err, "has been closed");
+    unikv_iter_seek_to_last(unmoved);
+    CHECK(!unikv_iter_valid(unmoved));
+    CHECK(unikv_last_error_kind() == unikv_closed);
+    CHECK(unikv_transaction_get(transaction, NULL, "a", 1, &len, &err) == NULL);
+    CHECK(unikv_last_error_kind() == unikv_closed);
+    FAILED(err, "has been closed");
+    unikv_transaction_put(transaction, NULL, "a", 1, "3", 1, &err);
+    FAILED(err, "has been closed");
+    unikv_transaction_commit(transaction, NULL, &err);
+    FAILED(err, "has been closed");
+    unikv_transaction_destroy(transaction);
+    unikv_iter_destroy(iter);
+    unikv_iter_destroy(unmoved);
+    unikv_release_snapshot(db, snapshot);
+    report = unikv_close_report_json(again, &err);
+    FINE(err);
+    CHECK(strcmp(report, "{\"still_open\":[]}") == 0);
+    unikv_free(report);
+    report = unikv_close_report_json(NULL, &err);
+    FINE(err);
+    CHECK(strcmp(report, "{\"still_open\":[]}") == 0);
+    unikv_free(report);
+    unikv_options_destroy(options);
+    unikv_readoptions_destroy(r);
+}
+
 int main(int argc, char** argv) {
     char* err = NULL;
     unikv_t *db, *other;
@@ -324,6 +390,7 @@ int main(int argc, char** argv) {
     followers(db, argv[1]);
     changes(db, other, argv[1]);
     exports(db, other, argv[1]);
+    closing(argv[1]);
     unikv_close_checked(db, &err);
     FINE(err);
     unikv_close_checked(other, &err);

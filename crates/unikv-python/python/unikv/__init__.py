@@ -161,7 +161,8 @@ def open(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
     What is given for some options is stored in the database, and holds at later openings, too, until
     it is unset:
 
-    >>> unikv.open(path / "blocks", block_bytes="16KiB").close()
+    >>> with unikv.open(path / "blocks", block_bytes="16KiB"):
+    ...     pass
     >>> with unikv.open(path / "blocks", unset=["block_bytes"]) as db:
     ...     db.options()["block_bytes"]
     4096

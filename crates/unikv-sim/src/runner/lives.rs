@@ -75,7 +75,7 @@ impl Runner {
                 let clone = db.clone();
                 let closed = db.close();
                 match self.may("close", closed)? {
-                    Some(()) => self.oracle.closed(),
+                    Some(_) => self.oracle.closed(),
                     None => self.oracle.times.unsure = true,
                 }
                 let late = clone.put(b"late", b"").map_err(|err| err.kind());

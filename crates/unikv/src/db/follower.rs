@@ -106,7 +106,7 @@ impl Db {
     pub fn open_read_only(dir: impl AsRef<Path>, options: FollowOptions) -> Result<Snapshot> {
         let follow = Follow::open(&Env::os(), dir.as_ref(), &options)?;
         let shown = follow.shown();
-        Ok(Snapshot::take(&shown.read, KeyspaceId::DEFAULT))
+        Ok(Snapshot::of_state(&shown.read))
     }
 
     /// As [`Db::follow`], on the given file system and runtime. Errors as there.
@@ -132,7 +132,7 @@ impl Follower {
 
     /// The state that is shown now, for as long as the snapshot lives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.0.follow.shown().read, KeyspaceId::DEFAULT)
+        Snapshot::of_state(&self.0.follow.shown().read)
     }
 
     /// The keyspace of this name in the state that is shown now, if there is one; `default` is the
@@ -219,6 +219,7 @@ impl Follower {
                 at: None,
             },
             moment: None,
+            handle: None,
         }
     }
 }

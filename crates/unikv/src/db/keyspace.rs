@@ -180,7 +180,7 @@ impl Keyspace {
 
     /// The keyspace as it is now, for as long as the snapshot lives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.handle.engine.read, self.id)
+        Snapshot::of_open(&self.handle, self.id)
     }
 
     /// As [`Db::compact_range`].
@@ -279,6 +279,7 @@ impl Keyspace {
             read: &self.handle.engine.read,
             source: self.source(),
             moment: None,
+            handle: Some(&self.handle),
         }
     }
 

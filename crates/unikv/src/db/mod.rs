@@ -1,7 +1,7 @@
 //! The database: the public handle over the engine.
 //!
-//! [`Db`] is a cheap handle; all of them, and the snapshots and iterators they make, share one
-//! [`crate::engine::Engine`]. The last handle to go stops the background.
+//! [`Db`] is a cheap handle; all of them, and the snapshots, iterators and transactions they make,
+//! share one [`crate::engine::Engine`]. The last of all these to go stops the background.
 
 mod changes;
 mod checkpoint;
@@ -23,6 +23,7 @@ use crate::engine::background::garbage::GarbageStats;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::stats::Stats;
+use crate::engine::stats::holders::ClosingReport;
 use crate::error::Result;
 use crate::events::{RecoveryReport, TimedOperation};
 use crate::memtable::Batch;
@@ -54,9 +55,13 @@ impl Options {
 /// An open database. Cheap to clone; all clones are the same database, and it may be used from any
 /// number of threads.
 ///
-/// Dropping the last clone, and the last [`Keyspace`](crate::Keyspace), stops the background and
-/// releases the directory; [`Db::close`] does the same, syncs the log first, stores what was
-/// counted and reports errors.
+/// [`Db::close`] syncs the log, stops the background and releases the directory at once. Dropping
+/// the last clone does so without the sync and without reporting errors, and only when the last
+/// [`Keyspace`](crate::Keyspace), [`Snapshot`], iterator, cursor and
+/// [`Transaction`](crate::Transaction) has been dropped, too: they go on working until then, and
+/// the directory stays locked. The thread that drops the last of them waits for the background to
+/// end. A [`ValueReader`](crate::ValueReader) and [`Changes`](crate::Changes) do not keep the
+/// database open.
 #[derive(Clone)]
 pub struct Db(pub(crate) Arc<Handle>);
 
@@ -134,7 +139,7 @@ impl Db {
 
     /// The database as it is now, for as long as the snapshot lives.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.0.engine.read, KeyspaceId::DEFAULT)
+        Snapshot::of_open(&self.0, KeyspaceId::DEFAULT)
     }
 
     #[inline]
@@ -146,6 +151,7 @@ impl Db {
                 at: None,
             },
             moment: None,
+            handle: Some(&self.0),
         }
     }
 
@@ -253,12 +259,25 @@ impl Db {
     }
 
     /// Syncs the log, stops the background, stores what was counted ([`Stats::lifetime`]) and
-    /// releases the directory. Later calls on clones of this handle fail with `Closed`.
+    /// releases the directory, whatever is still open: later calls on clones of this handle, on
+    /// keyspaces, snapshots, iterators and transactions fail with `Closed`. The report names the
+    /// snapshots, iterators and transactions that were there, with their ages.
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-close-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// let snapshot = db.snapshot();
+    /// let report = db.close()?;
+    /// assert_eq!(report.still_open[0].kind, unikv::HolderKind::Snapshot);
+    /// assert_eq!(snapshot.get("apple").unwrap_err().kind(), unikv::ErrorKind::Closed);
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
     ///
     /// # Errors
     /// The error of the sync, or of background work that has failed and not been made up for; the
     /// database is closed all the same.
-    pub fn close(self) -> Result<()> {
+    pub fn close(self) -> Result<ClosingReport> {
         self.0.close()
     }
 }

@@ -1,6 +1,7 @@
 //! The reads that all handles have in common, over one source.
 
 use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
+use crate::engine::handle::Handle;
 use crate::engine::read::ReadState;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
@@ -21,6 +22,8 @@ pub(crate) struct Reader<'a, R = &'a Arc<ReadState>> {
     pub(crate) source: Source,
     /// Holds the moment of the source, if it has one.
     pub(crate) moment: Option<&'a Arc<Registered>>,
+    /// What iterators over the newest state keep open. A follower has nothing of that kind.
+    pub(crate) handle: Option<&'a Arc<Handle>>,
 }
 
 impl<R: Deref<Target = Arc<ReadState>>> Reader<'_, R> {
@@ -74,7 +77,10 @@ impl<R: Deref<Target = Arc<ReadState>>> Reader<'_, R> {
     }
 
     fn moment(&self) -> Arc<Registered> {
-        let now = || Registered::take(&self.read, Holder::Iterator);
+        let now = || {
+            let keeps_open = self.handle.and_then(Handle::kept_open);
+            Registered::take(&self.read, Holder::Iterator, keeps_open)
+        };
         self.moment.map_or_else(now, Arc::clone)
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::base::keys::{DatabaseId, KeyspaceId};
 use crate::db::reader::Reader;
+use crate::engine::handle::Handle;
 use crate::engine::read::ReadState;
-use crate::engine::read::moment::Registered;
+use crate::engine::read::moment::Owned;
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
@@ -14,27 +15,41 @@ use std::sync::Arc;
 /// The database as it was at one moment. Cheap to take and to clone; while it lives, the versions
 /// it sees are kept on disk.
 ///
+/// It keeps the database open, also when the last [`Db`](crate::Db) has been dropped;
+/// [`Db::close`](crate::Db::close) closes it all the same, and reads fail with `Closed` from then
+/// on.
+///
 /// It reads from the keyspace it was taken of, or the default one; [`Snapshot::keyspace`] shows
 /// others at the same moment. Of a keyspace that has been dropped or emptied since it shows
 /// nothing: reading is the error `NoSuchKeyspace` then.
 #[derive(Clone)]
 pub struct Snapshot {
-    moment: Arc<Registered>,
+    moment: Owned,
     keyspace: KeyspaceId,
 }
 
 impl Snapshot {
-    pub(crate) fn take(read: &Arc<ReadState>, keyspace: KeyspaceId) -> Snapshot {
+    /// The newest state of an open database.
+    pub(crate) fn of_open(handle: &Arc<Handle>, keyspace: KeyspaceId) -> Snapshot {
+        let read = &handle.engine.read;
         Snapshot {
-            moment: Registered::take(read, Holder::Snapshot),
+            moment: Owned::take(read, Holder::Snapshot, handle.kept_open()),
             keyspace,
+        }
+    }
+
+    /// A state that a follower shows.
+    pub(crate) fn of_state(read: &Arc<ReadState>) -> Snapshot {
+        Snapshot {
+            moment: Owned::take(read, Holder::Snapshot, None),
+            keyspace: KeyspaceId::DEFAULT,
         }
     }
 
     /// The keyspace with this id, at the same moment.
     pub(crate) fn of(&self, keyspace: KeyspaceId) -> Snapshot {
         Snapshot {
-            moment: Arc::clone(&self.moment),
+            moment: self.moment.clone(),
             keyspace,
         }
     }
@@ -87,6 +102,7 @@ impl Snapshot {
             read: self.moment.read(),
             source: self.moment.source(self.keyspace),
             moment: Some(&self.moment),
+            handle: None,
         }
     }
 }

@@ -22,7 +22,9 @@ use std::ops::Range;
 /// an iterator shows the transaction as it was when the iterator was made. Nobody else sees its
 /// writes before [`Transaction::commit`], which fails with
 /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if another write came between: see
-/// [`Isolation`]. Nobody waits for a transaction, and dropping it undoes it.
+/// [`Isolation`]. Nobody waits for a transaction, and dropping it undoes it. It keeps the database
+/// open as a [`Snapshot`](crate::Snapshot) does, and may commit when the last [`Db`] has been
+/// dropped.
 ///
 /// What it writes is kept in memory until it commits, and has the limits of a
 /// [`Batch`](crate::Batch). While it is open, versions that it sees are kept on disk, and writes

@@ -142,11 +142,17 @@ impl Core {
     pub(crate) fn check_open(&self) -> Result<()> {
         if !self.process.is_this() {
             Err(Error::forked())
-        } else if self.closing.load(Ordering::Acquire) {
+        } else if self.is_closed() {
             Err(Error::closed())
         } else {
             Ok(())
         }
+    }
+
+    /// Whether it has been closed. Where something is begun, [`Core::check_open`] is to be asked.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// Calls `read`, which looks into files, unless the database is closed.

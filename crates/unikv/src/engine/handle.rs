@@ -1,11 +1,13 @@
-//! What all handles of an open database share: the engine and its background. With the last of them
-//! it ends.
+//! What all handles of an open database share: the engine and its background. Snapshots, iterators
+//! and transactions keep it, too. It ends with the last of all these, on the thread that drops it.
 //!
 //! Locks: `workers`, held while they are started and while they are waited for; `delivery`, a leaf.
 
 use crate::base::sync::Mutex;
 use crate::engine::background::workers;
 use crate::engine::publishing::Publisher;
+use crate::engine::read::moment::KeepsOpen;
+use crate::engine::stats::holders::ClosingReport;
 use crate::engine::{Engine, open};
 use crate::error::{Error, Result};
 use crate::events::{self, Event, RecoveryReport};
@@ -28,6 +30,11 @@ impl Handle {
     pub(crate) fn open(env: Env, dir: &Path, options: Options) -> Result<Handle> {
         let (engine, recovery) = open::open(env, dir, options)?;
         Handle::start(engine, recovery)
+    }
+
+    /// What keeps the database open.
+    pub(crate) fn kept_open(self: &Arc<Handle>) -> KeepsOpen {
+        Some(Arc::<Handle>::clone(self))
     }
 
     fn start(engine: Arc<Engine>, recovery: RecoveryReport) -> Result<Handle> {
@@ -85,15 +92,18 @@ impl Handle {
 
     /// Syncs the log, stops the background, stores what was counted and releases the directory. The
     /// error is that of the sync, or of background work that has failed and not been made up for.
-    pub(crate) fn close(&self) -> Result<()> {
+    /// Returns what was still open.
+    pub(crate) fn close(&self) -> Result<ClosingReport> {
         self.engine.core.check_open()?;
         let synced = self.engine.write.sync_and_mark();
         let jobs = self.engine.background.check_jobs();
+        self.engine.stop();
+        let report = self.engine.read.still_open();
         self.stop_workers();
         self.engine.store_lifetime();
         self.engine.background.note_hints_at_closing();
         self.shut_down();
-        synced.and(jobs)
+        synced.and(jobs).map(|()| report)
     }
 
     /// Stops the workers and releases the directory. Idempotent.

@@ -221,8 +221,12 @@ impl Engine {
         self.core.changed.notify();
     }
 
-    /// Removes what is obsolete and lets another opener in. The workers have ended.
+    /// Removes what is obsolete and lets another opener in. The workers have ended. Once that is
+    /// done, the files are another opener's: nothing more is removed.
     pub(crate) fn release(&self) {
+        if self.core.directory.lock().is_none() {
+            return;
+        }
         // Files of large values that are being written are given up by their writers.
         self.write.staging.wait();
         // An ingest removes its files when it finds the database closed.

@@ -18,29 +18,54 @@ use crate::partition::Moment;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Who needs a moment.
+/// What needs a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// A snapshot, or iterators that were made from one.
     Snapshot,
+    /// A transaction, or iterators that were made from one.
+    Transaction,
     /// An iterator over the newest state of its time.
     Iterator,
 }
 
+/// Registrations of one kind.
+#[derive(Debug, Default)]
+struct Count {
+    registered: usize,
+    /// Those of which only iterators are left.
+    disowned: usize,
+}
+
 #[derive(Debug, Default)]
 struct Holders {
-    snapshots: usize,
-    iterators: usize,
+    snapshots: Count,
+    transactions: Count,
+    iterators: Count,
     /// When it was first registered, by the runtime's clock.
     since: Duration,
 }
 
 impl Holders {
-    fn of(&mut self, holder: Holder) -> &mut usize {
+    fn of(&mut self, holder: Holder) -> &mut Count {
         match holder {
             Holder::Snapshot => &mut self.snapshots,
+            Holder::Transaction => &mut self.transactions,
             Holder::Iterator => &mut self.iterators,
         }
+    }
+
+    fn each(&self) -> [(Holder, &Count); 3] {
+        [
+            (Holder::Snapshot, &self.snapshots),
+            (Holder::Transaction, &self.transactions),
+            (Holder::Iterator, &self.iterators),
+        ]
+    }
+
+    /// Snapshots and transactions, with the iterators of each.
+    fn with_iterators(&self) -> usize {
+        self.snapshots.registered + self.transactions.registered
     }
 }
 
@@ -50,7 +75,7 @@ pub(crate) struct Snapshots(Mutex<BTreeMap<Moment, Holders>>);
 /// What is registered, for a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SnapshotFigures {
-    /// Moments that snapshots hold, with their clones and their iterators.
+    /// Snapshots with their clones, and transactions, each with its iterators.
     pub(crate) snapshots: usize,
     /// The oldest sequence number, and when it was registered.
     pub(crate) oldest: Option<(SeqNo, Duration)>,
@@ -73,17 +98,30 @@ impl Snapshots {
             since,
             ..Holders::default()
         });
-        *holders.of(holder) += 1;
+        holders.of(holder).registered += 1;
         moment
     }
 
+    /// A registered snapshot or transaction has ended, and has left iterators.
+    pub(crate) fn disown(&self, moment: Moment, holder: Holder) {
+        if let Some(holders) = self.0.lock().get_mut(&moment) {
+            holders.of(holder).disowned += 1;
+        }
+    }
+
     /// Releases a registered snapshot. True: it was the oldest, and the last of its moment.
-    pub(crate) fn release(&self, moment: Moment, holder: Holder) -> bool {
+    pub(crate) fn release(&self, moment: Moment, holder: Holder, is_disowned: bool) -> bool {
         let mut live = self.0.lock();
         let oldest = live.keys().next() == Some(&moment);
         if let Some(holders) = live.get_mut(&moment) {
-            *holders.of(holder) -= 1;
-            if holders.snapshots + holders.iterators == 0 {
+            let count = holders.of(holder);
+            count.registered -= 1;
+            count.disowned -= usize::from(is_disowned);
+            if holders
+                .each()
+                .iter()
+                .all(|(_, count)| count.registered == 0)
+            {
                 live.remove(&moment);
                 return oldest;
             }
@@ -94,7 +132,7 @@ impl Snapshots {
     /// The live snapshots, ascending.
     pub(crate) fn list(&self) -> Vec<Moment> {
         let live = self.0.lock();
-        let is_known = |m: &Holders| m.snapshots > 0 || !seeded!(IteratorUnregistered);
+        let is_known = |m: &Holders| m.with_iterators() > 0 || !seeded!(IteratorUnregistered);
         let known = live.iter().filter(|(_, holders)| is_known(holders));
         known.map(|(moment, _)| *moment).collect()
     }
@@ -104,18 +142,40 @@ impl Snapshots {
         self.0.lock().keys().next().copied()
     }
 
-    /// The moments that snapshots hold, ascending, and when each was registered.
-    pub(crate) fn of_snapshots(&self) -> Vec<(SeqNo, Duration)> {
+    /// The moments that snapshots and transactions hold, ascending, and when each was registered.
+    pub(crate) fn with_iterators(&self) -> Vec<(Holder, SeqNo, Duration)> {
         let live = self.0.lock();
-        let held = live.iter().filter(|(_, holders)| holders.snapshots > 0);
-        held.map(|(moment, holders)| (moment.seq, holders.since))
-            .collect()
+        let of_moment = |(moment, holders): (&Moment, &Holders)| {
+            let (seq, since) = (moment.seq, holders.since);
+            let held = holders
+                .each()
+                .map(|(holder, count)| (holder, count.registered));
+            let held = held
+                .into_iter()
+                .filter(|(holder, registered)| *holder != Holder::Iterator && *registered > 0);
+            held.map(move |(holder, _)| (holder, seq, since))
+        };
+        live.iter().flat_map(of_moment).collect()
+    }
+
+    /// Each snapshot with its clones, each transaction, and each iterator over the newest state of
+    /// its time, and when it was registered.
+    pub(crate) fn owners(&self) -> Vec<(Holder, Duration)> {
+        let live = self.0.lock();
+        let of_moment = |holders: &Holders| {
+            let since = holders.since;
+            let owned = holders.each().map(|(holder, count)| {
+                std::iter::repeat_n((holder, since), count.registered - count.disowned)
+            });
+            owned.into_iter().flatten()
+        };
+        live.values().flat_map(of_moment).collect()
     }
 
     pub(crate) fn figures(&self) -> SnapshotFigures {
         let live = self.0.lock();
         SnapshotFigures {
-            snapshots: live.values().map(|holders| holders.snapshots).sum(),
+            snapshots: live.values().map(Holders::with_iterators).sum(),
             oldest: live
                 .iter()
                 .next()

@@ -22,7 +22,7 @@ use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
 use crate::engine::read::iter::emptied::Emptied;
 use crate::engine::read::iter::overlay::OfTransaction;
-use crate::engine::read::moment::Registered;
+use crate::engine::read::moment::Owned;
 use crate::engine::read::value_reader::ValueReader;
 use crate::engine::recent::OpenTransaction;
 use crate::engine::recent::own_writes::{OwnWrite, OwnWrites, Undo};
@@ -55,9 +55,7 @@ pub enum Isolation {
 
 /// A transaction that is open.
 pub(crate) struct Txn {
-    pub(crate) handle: Arc<Handle>,
     isolation: Isolation,
-    moment: Arc<Registered>,
     own: Arc<OwnWrites>,
     /// Where it shows nothing, as far as its iterators have found out.
     emptied: Arc<Emptied>,
@@ -70,13 +68,16 @@ pub(crate) struct Txn {
     /// Nobody else commits until this has ended.
     alone: Option<Alone>,
     _open: OpenTransaction,
+    moment: Owned,
+    /// Comes last, as its end may close the database.
+    pub(crate) handle: Arc<Handle>,
 }
 
 impl Txn {
     pub(crate) fn begin(handle: &Arc<Handle>, isolation: Isolation) -> Txn {
         let read = &handle.engine.read;
         let open = handle.engine.write.recent.begin(&read.visible_seq);
-        let moment = Registered::take(read, Holder::Snapshot);
+        let moment = Owned::take(read, Holder::Transaction, handle.kept_open());
         Txn {
             handle: Arc::clone(handle),
             isolation,

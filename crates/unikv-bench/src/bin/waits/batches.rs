@@ -44,7 +44,7 @@ pub fn round(dir: &Path, rate: u64, sizes: &Sizes) -> Outcome<Figures> {
         remove_store(path)?;
         let db = Db::open(path, options).map_err(Failure::engine)?;
         run(&db)?;
-        db.close().map_err(Failure::engine)
+        db.close().map(drop).map_err(Failure::engine)
     };
     let figures_of = &mut figures;
     with(Options::default(), &mut |db| {
@@ -249,7 +249,7 @@ fn reopened(path: &Path, count: u64, bandwidth: Bandwidth, figures: &mut Figures
     let what = format!("opening after a kill with {count} puts in the log");
     figures.time(what, begin.elapsed(), Some(asked));
     small::sample(&db, count)?;
-    db.close().map_err(Failure::engine)
+    db.close().map(drop).map_err(Failure::engine)
 }
 
 /// What the other process does: writes the batch, and waits to be killed.

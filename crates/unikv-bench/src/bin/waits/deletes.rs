@@ -81,7 +81,7 @@ fn beside_ranges(path: &Path, ranges: Ranges, figures: &mut Figures) -> Outcome<
     db.close().map_err(Failure::engine)?;
     let db = open()?;
     all(&db)?.add_to(figures, &what("after reopening, in tables"));
-    db.close().map_err(Failure::engine)
+    db.close().map(drop).map_err(Failure::engine)
 }
 
 /// Deletes the ranges one by one, while another thread gets.
@@ -158,7 +158,7 @@ fn over_deleted(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
     steps(&db, count, "in the memtable", figures)?;
     db.flush().map_err(Failure::engine)?;
     steps(&db, count, "in tables", figures)?;
-    db.close().map_err(Failure::engine)
+    db.close().map(drop).map_err(Failure::engine)
 }
 
 fn steps(db: &Db, count: u64, place: &str, figures: &mut Figures) -> Outcome<()> {

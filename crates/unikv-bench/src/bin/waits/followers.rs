@@ -59,7 +59,7 @@ fn follower(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
     let asked = Some(Duration::from_millis(10));
     figures.time("it refreshes after one new keyspace", median, asked);
     drop(follower);
-    db.close().map_err(Failure::engine)
+    db.close().map(drop).map_err(Failure::engine)
 }
 
 fn check(follower: &Follower, count: u64) -> Outcome<()> {
@@ -86,5 +86,5 @@ fn checkpoints(dir: &Path, rate: u64, sizes: &Sizes, figures: &mut Figures) -> O
     let count = db.stats().partitions.len();
     let what = format!("{CHECKPOINTS} checkpoints of {count} partitions");
     ran.add_to(figures, &what, Some(Duration::from_millis(5)), None);
-    db.close().map_err(Failure::engine)
+    db.close().map(drop).map_err(Failure::engine)
 }

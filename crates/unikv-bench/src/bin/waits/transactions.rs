@@ -55,7 +55,7 @@ fn reads(path: &Path, sizes: &Sizes, figures: &mut Figures) -> Outcome<()> {
     ran.add_to(figures, &what, longest, None);
     let commit = Some(Duration::from_secs(1));
     figures.time(format!("{what}: commit"), ran.result, commit);
-    db.close().map_err(Failure::engine)
+    db.close().map(drop).map_err(Failure::engine)
 }
 
 fn own_writes(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
@@ -82,5 +82,5 @@ fn own_writes(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
     transaction.commit().map_err(Failure::engine)?;
     let what = format!("{count} own puts, the first taken and deleted for each");
     figures.time(what, elapsed, Some(Duration::from_secs(2)));
-    db.close().map_err(Failure::engine)
+    db.close().map(drop).map_err(Failure::engine)
 }

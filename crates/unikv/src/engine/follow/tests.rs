@@ -377,7 +377,7 @@ fn a_follower_outlives_its_writers() {
         }
         churn(&db, &mut model, &mut rng, 60);
         match round % 2 {
-            0 => db.close().unwrap(),
+            0 => drop(db.close().unwrap()),
             _ => drop(db),
         }
         if round % 3 > 0 {

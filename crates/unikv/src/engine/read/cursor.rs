@@ -12,7 +12,6 @@ use crate::base::seeded::{seeded, slip};
 use crate::engine::read::iter::overlay::OfTransaction;
 use crate::engine::read::iter::{Iter, Toward};
 use crate::engine::read::moment::Registered;
-use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use bytes::Bytes;
 use std::fmt;
@@ -69,7 +68,8 @@ impl fmt::Debug for Keys {
 ///
 /// It shows the database as it was when it was made, until [`Cursor::refresh`]. It is on an entry,
 /// before the first one (as a new cursor is), or after the last one. Each move says whether it has
-/// come to an entry. A move that fails leaves the position as it was; it may be tried again.
+/// come to an entry. A move that fails leaves the position as it was; it may be tried again. It
+/// keeps the database open as a [`Snapshot`](crate::Snapshot) does.
 pub struct Cursor {
     moment: Arc<Registered>,
     keyspace: KeyspaceId,
@@ -156,6 +156,7 @@ impl Cursor {
     /// is no key, and where a [`Cursor::refresh`] has shown that the key has no value any more.
     /// Errors as [`Db::get`](crate::Db::get).
     pub fn value(&mut self) -> Result<Option<Bytes>> {
+        self.moment.read().core.check_open()?;
         let Place::On(key) = &self.place else {
             return Ok(None);
         };
@@ -184,7 +185,7 @@ impl Cursor {
         if !seeded!(RefreshKeepsValue) {
             self.value = None;
         }
-        self.moment = Registered::take(self.moment.read(), Holder::Iterator);
+        self.moment = self.moment.take_newest();
     }
 
     /// Releases the files that this cursor keeps on disk. It goes on as before when it is next
@@ -195,6 +196,7 @@ impl Cursor {
 
     /// Moves to the next entry this way.
     fn step(&mut self, toward: Toward) -> Result<bool> {
+        self.moment.read().core.check_open()?;
         if let Some((_, iter)) = self.walk.take_if(|walk| walk.0 == toward) {
             return self.go(toward, iter);
         }

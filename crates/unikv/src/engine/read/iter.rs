@@ -36,7 +36,8 @@ use std::sync::Arc;
 /// An iterator over the entries of a range in key order; from the back with
 /// [`Iterator::rev`] or [`DoubleEndedIterator::next_back`].
 ///
-/// It shows the database as it was when it was made. An error ends the iteration.
+/// It shows the database as it was when it was made. An error ends the iteration. It keeps the
+/// database open as a [`Snapshot`](crate::Snapshot) does.
 ///
 /// Keys and values that it hands out may be held for as long as the caller likes. They keep no
 /// files, and in memory they keep either little more than themselves, as those of
@@ -45,7 +46,6 @@ use std::sync::Arc;
 /// `memory_budget` or little more. Beyond that the iterator hands out copies. So a caller may hold
 /// any of them, and need not copy what it keeps.
 pub struct Iter {
-    holder: ViewHolder,
     /// Bounds what is fetched ahead.
     memory: IteratorCharge,
     keyspace: KeyspaceId,
@@ -68,6 +68,8 @@ pub struct Iter {
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
+    /// Comes last, as its end may close the database.
+    holder: ViewHolder,
 }
 
 impl Iter {
@@ -349,7 +351,10 @@ impl Iter {
         if self.ended {
             return None;
         }
-        let next = next(self);
+        // What was gathered before the closing is not handed out after it.
+        let is_closed = self.holder.moment().read().core.is_closed();
+        let closed = || Err(Error::closed());
+        let next = if is_closed { closed() } else { next(self) };
         self.ended = next.is_err();
         let read = self.holder.moment().read();
         let why = |error| self.check_keyspace().err().unwrap_or(error);

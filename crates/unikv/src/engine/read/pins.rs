@@ -15,7 +15,8 @@ use crate::engine::read::ReadState;
 use crate::engine::read::hold::Hold;
 use crate::engine::read::moment::Registered;
 use crate::engine::read::views::{Held, Position};
-use crate::engine::stats::holders::{HolderKind, HolderStats};
+use crate::engine::snapshots::Holder;
+use crate::engine::stats::holders::{ClosingReport, HolderKind, HolderStats, StillOpen};
 use crate::engine::stats::pins::PinStats;
 use crate::error::{Error, Result};
 use crate::version::Version;
@@ -49,7 +50,7 @@ impl ReadState {
 }
 
 impl ReadState {
-    /// Snapshots and iterators, the oldest first; `version` is the present one.
+    /// Snapshots, transactions and iterators, the oldest first; `version` is the present one.
     pub(crate) fn holders(&self, version: &Arc<Version>) -> Vec<HolderStats> {
         let now = self.core.now();
         let visible = self.visible_seq.load(Ordering::Acquire);
@@ -62,8 +63,8 @@ impl ReadState {
             holds_view: false,
             pinned_bytes: 0,
         };
-        let snapshots = self.core.snapshots.of_snapshots().into_iter();
-        let snapshots = snapshots.map(|(seq, since)| of(HolderKind::Snapshot, seq.0, seq, since));
+        let snapshots = self.core.snapshots.with_iterators().into_iter();
+        let snapshots = snapshots.map(|(holder, seq, since)| of(kind(holder), seq.0, seq, since));
         let mut holders: Vec<HolderStats> = snapshots.collect();
         let iterators: Vec<(u64, Arc<Held>)> = {
             let held = self.views.held.lock();
@@ -86,6 +87,34 @@ impl ReadState {
         }
         holders.sort_by_key(|holder| std::cmp::Reverse(holder.age));
         holders
+    }
+
+    /// What has not been dropped yet.
+    pub(crate) fn still_open(&self) -> ClosingReport {
+        let now = self.core.now();
+        let of = |kind, since| StillOpen {
+            kind,
+            age: now.saturating_sub(since),
+        };
+        let owners = self.core.snapshots.owners().into_iter();
+        let mut still_open: Vec<StillOpen> = owners
+            .map(|(holder, since)| of(kind(holder), since))
+            .collect();
+        let held = self.views.held.lock();
+        // The others have registered their moments themselves.
+        let iterators = held.values().filter(|held| held.has_owner);
+        still_open.extend(iterators.map(|held| of(HolderKind::Iterator, held.since)));
+        drop(held);
+        still_open.sort_by_key(|open| std::cmp::Reverse(open.age));
+        ClosingReport { still_open }
+    }
+}
+
+fn kind(holder: Holder) -> HolderKind {
+    match holder {
+        Holder::Snapshot => HolderKind::Snapshot,
+        Holder::Transaction => HolderKind::Transaction,
+        Holder::Iterator => HolderKind::Iterator,
     }
 }
 
@@ -145,6 +174,7 @@ impl ViewHolder {
             hold: Hold::default(),
             seq: moment.seq(),
             since: moment.held_since(),
+            has_owner: moment.has_owner(),
         });
         if read.core.process.is_this() {
             read.views.held.lock().insert(id, Arc::clone(&held));

@@ -36,6 +36,8 @@ pub(super) struct Held {
     pub(super) seq: SeqNo,
     /// When it was made, on the runtime's clock.
     pub(super) since: Duration,
+    /// Whether it is of a snapshot or of a transaction.
+    pub(super) has_owner: bool,
 }
 
 /// The iterators of an engine.

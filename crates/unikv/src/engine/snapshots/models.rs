@@ -45,7 +45,7 @@ fn snapshot_beside_merge(lists_too_early: bool) {
                 "the version it sees is gone"
             );
         }
-        assert!(db.snapshots.release(moment, Holder::Snapshot));
+        assert!(db.snapshots.release(moment, Holder::Snapshot, false));
     };
     beside(merge, reader);
     assert_eq!(db.snapshots.list(), []);
@@ -82,7 +82,7 @@ fn release_beside_a_judgement(job_looks_first: bool, releaser_looks_first: bool)
     let woken = Arc::clone(&found);
     let releaser = move || {
         let early = releaser_looks_first.then(|| reclaim.waits_for_snapshots());
-        assert!(snapshots.release(moment, Holder::Snapshot));
+        assert!(snapshots.release(moment, Holder::Snapshot, false));
         if early.unwrap_or_else(|| reclaim.waits_for_snapshots()) {
             woken.store(true, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Who keeps old states of the database, and what runs in the background.
+//! What keeps old states of the database, and what runs in the background.
 
 use std::time::Duration;
 
@@ -9,8 +9,10 @@ pub enum HolderKind {
     /// A snapshot, with its clones and its iterators.
     #[default]
     Snapshot,
-    /// An iterator, of a snapshot or of its own moment.
+    /// An iterator or a cursor, of a snapshot, of a transaction or of its own moment.
     Iterator,
+    /// A transaction, with its iterators.
+    Transaction,
 }
 
 impl HolderKind {
@@ -19,19 +21,20 @@ impl HolderKind {
         match self {
             HolderKind::Snapshot => "snapshot",
             HolderKind::Iterator => "iterator",
+            HolderKind::Transaction => "transaction",
         }
     }
 }
 
-/// A snapshot or an iterator that has not been dropped.
+/// A snapshot, a transaction or an iterator that has not been dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct HolderStats {
-    /// Which of the two it is.
+    /// Which of them it is.
     pub kind: HolderKind,
-    /// Of an iterator a number that no other one of this opening has; of a snapshot the sequence
-    /// number that it shows.
+    /// Of an iterator a number that no other one of this opening has; of a snapshot or transaction
+    /// the sequence number that it shows.
     pub id: u64,
     /// How long ago it was made.
     pub age: Duration,
@@ -39,11 +42,34 @@ pub struct HolderStats {
     pub seq: u64,
     /// How many operations have been committed since.
     pub behind: u64,
-    /// Whether it holds a view, and with it files. A snapshot does not.
+    /// Whether it holds a view, and with it files. Only iterators do.
     pub holds_view: bool,
     /// Bytes of files that no longer belong to the database and that it, maybe with others, keeps.
     /// [`Db::release_views`](crate::Db::release_views) makes iterators give them up.
     pub pinned_bytes: u64,
+}
+
+/// What [`Db::close`](crate::Db::close) has found open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ClosingReport {
+    /// Snapshots, transactions and iterators that had not been dropped, the oldest first. A
+    /// snapshot and its clones are one; of a snapshot or transaction that is gone, the iterators
+    /// that it has left are named alone. A cursor of a snapshot or transaction is named while it
+    /// is on an entry.
+    pub still_open: Vec<StillOpen>,
+}
+
+/// A snapshot, a transaction or an iterator that was there when the database was closed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct StillOpen {
+    /// Which of them it is.
+    pub kind: HolderKind,
+    /// How long before the closing it was made.
+    pub age: Duration,
 }
 
 /// A job of the background that runs.

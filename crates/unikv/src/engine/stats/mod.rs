@@ -218,7 +218,7 @@ pub struct Stats {
     pub latencies: Vec<LatencyStats>,
     /// Jobs of the background that run now.
     pub running_jobs: Vec<RunningJob>,
-    /// Snapshots and iterators, the oldest first: who keeps what on disk.
+    /// Snapshots, transactions and iterators, the oldest first: what keeps old states on disk.
     pub holders: Vec<HolderStats>,
     /// How often the listener of [`Options::listener`](crate::Options::listener) has panicked, and
     /// the function of [`Options::on_progress`](crate::Options::on_progress).

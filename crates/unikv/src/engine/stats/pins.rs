@@ -7,7 +7,7 @@ use std::time::Duration;
 #[serde(default)]
 #[non_exhaustive]
 pub struct PinStats {
-    /// Snapshots, each counted once with its clones and its iterators.
+    /// Snapshots, each counted once with its clones and its iterators, and transactions.
     pub snapshots: usize,
     /// Iterators.
     pub iterators: usize,
