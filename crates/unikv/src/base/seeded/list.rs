@@ -117,11 +117,9 @@ and_of_writes! {
     LowWaterTooHigh,
     /// I3: a change of keyspaces gives up the log of what is in memory alone.
     LowWaterOverMemtable,
-    /// I3: the log does not say that there was a change of keyspaces, so that a manifest which has
-    /// lost it goes unnoticed, and later writes show without it.
+    /// I3: the log does not say that keyspaces changed: a manifest loses that unnoticed.
     EditUnnoted,
-    /// I2: a change of keyspaces does not say up to where the log was durable, so that a log which
-    /// has lost writes before it goes unnoticed.
+    /// I2: a change of keyspaces does not say up to where the log was durable.
     EditForgetsLog,
     /// I5: the range of a dropped keyspace goes to another while a memtable holds something of it.
     GoneForgotten,

@@ -3,11 +3,13 @@
 //!
 //! Locks: those inside, leaves.
 
+mod rounds;
+
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::sync::Mutex;
-use crate::engine::background::kinds::cluster::Rounds;
 use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
+pub(super) use rounds::{Round, Rounds};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 

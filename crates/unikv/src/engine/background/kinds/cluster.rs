@@ -8,18 +8,15 @@
 //!   [`MOST_COPIES`] bytes are copied for each byte of the user's, but for the last slices.
 //! - A slice holds its partitions' leases until it has copied its share
 //!   ([`Background::slice_bytes`]) or a merge or a collection is due, and commits that. What is
-//!   left follows from the version; the next slice takes from the same choice ([`round`]).
+//!   left follows from the version; the next slice takes from the same choice ([`Round`]).
 //! - It is for speed alone: one that fails is no failure of the database.
 
-mod round;
-
-use self::round::Round;
-pub(crate) use self::round::Rounds;
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::IDLE;
 use crate::engine::background::kinds::merge::MergePlan;
+use crate::engine::background::passes::Round;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;

@@ -194,8 +194,8 @@ impl Background {
         self.run_plans(&Merges, std::slice::from_ref(plan))
     }
 
-    /// Does this in several leased partitions, as a job of `kind`, and commits all of it at once. A failure of a later
-    /// one is noted, and the others are committed.
+    /// Does this in several leased partitions, as a job of `kind`, and commits all of it at once. A
+    /// failure of a later one is noted, and the others are committed.
     pub(super) fn run_plans(&self, kind: &dyn JobKind, plans: &[MergePlan]) -> Result<()> {
         self.space.probe_space();
         let began = self.core.now();

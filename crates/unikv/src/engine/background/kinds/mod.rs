@@ -1,7 +1,7 @@
 //! The kinds of background work, each in a file that says when it is due and does it.
 
 mod clear;
-pub(crate) mod cluster;
+mod cluster;
 pub(crate) mod collect;
 pub(crate) mod flush;
 mod for_reads;

@@ -21,28 +21,28 @@ pub(crate) struct Rounds(Mutex<Option<Round>>);
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(super) struct Round {
-    pub(super) files: Arc<[FileNumber]>,
+pub(in crate::engine::background) struct Round {
+    pub(in crate::engine::background) files: Arc<[FileNumber]>,
     /// Those of which something is to move, that with most first.
-    pub(super) partitions: Arc<[PartitionId]>,
+    pub(in crate::engine::background) partitions: Arc<[PartitionId]>,
     /// Those before it are done.
-    pub(super) next: usize,
+    pub(in crate::engine::background) next: usize,
     /// Whether writers were idle, and whether only runs of values were to be joined.
-    pub(super) is_idle: bool,
-    pub(super) is_of_runs: bool,
+    pub(in crate::engine::background) is_idle: bool,
+    pub(in crate::engine::background) is_of_runs: bool,
 }
 
 impl Rounds {
-    pub(super) fn begin(&self, round: Round) {
+    pub(in crate::engine::background) fn begin(&self, round: Round) {
         *self.0.lock() = Some(round);
     }
 
-    pub(super) fn end(&self) {
+    pub(in crate::engine::background) fn end(&self) {
         *self.0.lock() = None;
     }
 
     /// The choice that was made while writers were idle, or were not.
-    pub(super) fn present(&self, is_idle: bool) -> Option<Round> {
+    pub(in crate::engine::background) fn present(&self, is_idle: bool) -> Option<Round> {
         self.0
             .lock()
             .clone()
@@ -50,7 +50,7 @@ impl Rounds {
     }
 
     /// The partitions before this one are done.
-    pub(super) fn passed(&self, next: usize) {
+    pub(in crate::engine::background) fn passed(&self, next: usize) {
         if let Some(round) = &mut *self.0.lock() {
             round.next = round.next.max(next);
         }
@@ -59,7 +59,7 @@ impl Rounds {
 
 impl Round {
     /// Those of its files that a version still has and of which `may_go` holds.
-    pub(super) fn files_in(
+    pub(in crate::engine::background) fn files_in(
         &self,
         version: &Version,
         may_go: impl Fn(FileNumber) -> bool,
