@@ -39,8 +39,10 @@ const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 const MOST_COPIES: u64 = 2;
 /// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// Partitions of which each has little to move that one slice takes, at most.
+/// Partitions that one slice takes, at most, and bytes that it copies of them where an UnsortedStore
+/// has fewer: it ends for a merge that waits, whatever is left.
 const MOST_TOGETHER: usize = 64;
+const BYTES_TOGETHER: u64 = 8 << 20;
 /// Runs of values that a key table may have, and where writers are idle.
 const RUNS: usize = 6;
 const RUNS_WHEN_IDLE: usize = 4;
@@ -207,7 +209,8 @@ impl Background {
         let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
         let most = copies.of(round.is_of_runs);
         let (mut all_done, mut is_at_work) = (true, false);
-        let (mut slice, mut left) = (Vec::new(), self.slice_bytes().min(most));
+        let mut slice = Vec::new();
+        let mut left = self.slice_bytes().max(BYTES_TOGETHER).min(most);
         for (nth, id) in round.partitions.iter().enumerate().skip(round.next) {
             let partition = version.partition(*id);
             let bytes = partition.map_or(0, |partition| bytes_in(partition, &numbers));
@@ -215,11 +218,11 @@ impl Background {
             let partition = partition.filter(|p| self.is_due(bytes, p, most, is_idle));
             if let Some(partition) = partition {
                 // What any job takes is most of what moving little takes.
-                let rest = left.checked_sub(bytes);
+                let rest = left.checked_sub(bytes.min(self.slice_bytes()));
                 if slice.is_empty() || rest.is_some() {
                     slice.push(plan_of(partition, &victims));
-                    left = rest.unwrap_or(0);
                 }
+                left = rest.unwrap_or(0);
                 if left == 0 || slice.len() >= MOST_TOGETHER {
                     break;
                 }
