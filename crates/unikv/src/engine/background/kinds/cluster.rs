@@ -39,8 +39,8 @@ const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 const MOST_COPIES: u64 = 2;
 /// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// Partitions that one slice takes, at most, and bytes that it copies of them where an UnsortedStore
-/// has fewer: it ends for a merge that waits, whatever is left.
+/// Partitions that one slice takes, at most, and bytes that it copies of them where an
+/// UnsortedStore has fewer: it ends for a merge that waits, whatever is left.
 const MOST_TOGETHER: usize = 64;
 const BYTES_TOGETHER: u64 = 8 << 20;
 /// Runs of values that a key table may have, and where writers are idle.
