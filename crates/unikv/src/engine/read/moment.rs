@@ -120,7 +120,7 @@ impl Drop for Registered {
             mem::forget(self.keeps_open.clone());
             return;
         }
-        let is_disowned = *self.is_disowned.get_mut();
+        let is_disowned = self.is_disowned.load(Ordering::Relaxed);
         let snapshots = &self.read.core.snapshots;
         if snapshots.release(self.moment, self.holder, is_disowned) {
             self.read.space.snapshot_released();
