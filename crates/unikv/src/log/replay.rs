@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 pub(crate) use edits::{manifest_edits_anywhere, max_manifest_edits};
 pub(crate) use linked::{Linked, linked_before};
-pub(crate) use segments::lacks_segment;
 use segments::{Break, Link, Segment};
+pub(crate) use segments::{each_sound, lacks_segment};
 
 mod edits;
 mod linked;

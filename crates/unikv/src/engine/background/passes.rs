@@ -25,7 +25,7 @@ pub(crate) struct Passes {
     /// Where merges with victims have failed since the last pass that succeeded.
     failed_with_victims: Mutex<HashSet<PartitionId>>,
     rest: Mutex<Rest>,
-    /// What is being moved, slice by slice.
+    /// The present choice of files to cluster.
     pub(super) rounds: Rounds,
 }
 

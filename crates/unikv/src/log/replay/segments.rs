@@ -152,17 +152,26 @@ pub(crate) fn lacks_segment(
     segments: &[FileNumber],
     low_water: FileNumber,
 ) -> Result<bool> {
-    for &number in segments.iter().filter(|&&number| number >= low_water) {
-        let prev = match read_beginning(store, number) {
-            Ok(segment) => segment.begins().and_then(|(_, start)| start.prev),
-            Err(error) if error.kind() == ErrorKind::Corruption => None,
-            Err(error) => return Err(error),
-        };
+    let needed = segments.iter().filter(|&&number| number >= low_water);
+    for segment in undamaged(store, needed) {
+        let segment = segment?;
+        let prev = segment.begins().and_then(|(_, start)| start.prev);
         if prev.is_some_and(|p| p.number >= low_water && !segments.contains(&p.number)) {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// The beginnings of the segments, but for those that are no segments of these numbers.
+pub(super) fn undamaged<'a>(
+    store: &'a FileStore,
+    segments: impl IntoIterator<Item = &'a FileNumber>,
+) -> impl Iterator<Item = Result<Segment>> {
+    let read = segments
+        .into_iter()
+        .map(|number| read_beginning(store, *number));
+    read.filter(|read| !matches!(read, Err(error) if error.kind() == ErrorKind::Corruption))
 }
 
 /// Follows the links back from the newest readable segment to the low-water mark. Where a link
@@ -329,19 +338,33 @@ fn greatest_mark(
     Ok(greatest)
 }
 
-/// Reads a whole segment, going on after every bad place.
-fn scan_marks(reader: &mut LogReader) -> Result<Option<DurableMark>> {
+/// Calls `each` with the offset, kind and payload of every record that verifies up to the end of a
+/// log, also behind bad places.
+pub(crate) fn each_sound(
+    reader: &mut LogReader,
+    mut each: impl FnMut(u64, u8, &[u8]) -> Result<()>,
+) -> Result<()> {
     loop {
         match reader.next()? {
-            LogItem::Record { .. } => {}
-            LogItem::End { .. } => break,
+            LogItem::Record {
+                offset,
+                kind,
+                payload,
+                ..
+            } => each(offset, kind, payload)?,
+            LogItem::End { .. } => return Ok(()),
             LogItem::Bad { .. } => {
                 if !reader.resync()? {
-                    break;
+                    return Ok(());
                 }
             }
         }
     }
+}
+
+/// The greatest mark in any record that `reader` finds.
+fn scan_marks(reader: &mut LogReader) -> Result<Option<DurableMark>> {
+    each_sound(reader, |_, _, _| Ok(()))?;
     Ok(reader.greatest_mark())
 }
 

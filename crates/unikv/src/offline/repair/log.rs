@@ -21,7 +21,7 @@ use crate::base::file_header::FileKind;
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::error::Result;
-use crate::log::replay::{NeededLog, OLDER_SEGMENT};
+use crate::log::replay::{NeededLog, OLDER_SEGMENT, each_sound};
 use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{DurableMark, LogItem, LogReader, SegmentEnd, WalWrite};
 use crate::offline::repair::files::header::{Header, header_of, refuse_newer};
@@ -221,31 +221,19 @@ impl Replay<'_> {
             segment.uid = uid;
         }
         let mut reader = self.reader(&segment, segment.uid)?;
-        loop {
-            match reader.next()? {
-                LogItem::Record {
-                    offset,
-                    kind,
-                    payload,
-                    ..
-                } => match kind {
-                    KIND_START => {
-                        let start = SegmentStart::decode(payload);
-                        segment.start = pass::unless_newer(start, &segment.path, offset)?;
-                    }
-                    KIND_WRITE if segment.first_seq.is_none() => {
-                        segment.first_seq = WalWrite::decode(payload).ok().map(|w| w.base_seq);
-                    }
-                    _ => {}
-                },
-                LogItem::End { .. } => break,
-                LogItem::Bad { .. } => {
-                    if !reader.resync()? {
-                        break;
-                    }
+        each_sound(&mut reader, |offset, kind, payload| {
+            match kind {
+                KIND_START => {
+                    let start = SegmentStart::decode(payload);
+                    segment.start = pass::unless_newer(start, &segment.path, offset)?;
                 }
+                KIND_WRITE if segment.first_seq.is_none() => {
+                    segment.first_seq = WalWrite::decode(payload).ok().map(|w| w.base_seq);
+                }
+                _ => {}
             }
-        }
+            Ok(())
+        })?;
         segment.greatest_mark = reader.greatest_mark();
         Ok(Found::Segment(Box::new(segment)))
     }

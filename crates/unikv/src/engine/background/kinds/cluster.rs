@@ -15,7 +15,7 @@ use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::IDLE;
-use crate::engine::background::kinds::merge::MergePlan;
+use crate::engine::background::kinds::merge::{MergePlan, partitions_of};
 use crate::engine::background::passes::Round;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
@@ -88,12 +88,9 @@ impl JobKind for Clusterings {
                     Ended::Nothing
                 })
             })),
-            Plan::Slice(plans) => {
-                let partitions: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
-                Some(Job::new(partitions, move |background| {
-                    background.run_slice(&plans)
-                }))
-            }
+            Plan::Slice(plans) => Some(Job::new(partitions_of(&plans), move |background| {
+                background.run_slice(&plans)
+            })),
         }
     }
 
@@ -186,15 +183,17 @@ impl Background {
             return None;
         }
         let copies = self.most_copies(&catalog.version);
-        match self.next_of_round(ask, is_idle, &copies) {
-            Some(slice) => slice,
-            None => self.begin_round(ask, is_idle, &copies),
+        let slice = self.next_of_round(ask, is_idle, &copies);
+        // A choice that is not used up has a slice, or other workers hold the partitions that are
+        // left of it.
+        if slice.is_some() || self.passes.rounds.present(is_idle).is_some() {
+            return slice;
         }
+        self.begin_round(ask, is_idle, &copies)
     }
 
-    /// A slice of the present choice. `Some(None)`: somebody is at work on what is left of it;
-    /// `None`: nothing is.
-    fn next_of_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Option<Plan>> {
+    /// A slice of the present choice, which ends here when none of its partitions is due.
+    fn next_of_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Plan> {
         let round = self.passes.rounds.present(is_idle)?;
         let version = &ask.catalog.version;
         let left_alone = self.space.left_alone(version);
@@ -217,7 +216,7 @@ impl Background {
             let partition = partition.filter(|p| self.may_move(ask, p));
             let partition = partition.filter(|p| self.is_due(bytes, p, most, is_idle));
             if let Some(partition) = partition {
-                // What any job takes is most of what moving little takes.
+                // Of a small move, most is the cost that each job has.
                 let rest = left.checked_sub(bytes.min(self.slice_bytes()));
                 if slice.is_empty() || rest.is_some() {
                     slice.push(plan_of(partition, &victims));
@@ -235,9 +234,8 @@ impl Background {
         }
         if slice.is_empty() && !is_at_work {
             self.passes.rounds.end();
-            return None;
         }
-        Some((!slice.is_empty()).then_some(Plan::Slice(slice)))
+        (!slice.is_empty()).then_some(Plan::Slice(slice))
     }
 
     /// Makes a new choice. Its first slice.
@@ -263,7 +261,7 @@ impl Background {
                     is_idle,
                     is_of_runs,
                 });
-                return self.next_of_round(ask, is_idle, copies).flatten();
+                return self.next_of_round(ask, is_idle, copies);
             }
         }
         None
@@ -335,14 +333,14 @@ impl Background {
 
     /// Bytes that the files of a choice may have: they stay until the last of their values has
     /// moved, and no collection is to begin for that, nor a pause of writers. While writers are
-    /// idle, what has just not been enough for a collection would keep values apart for as long as
-    /// nobody writes.
+    /// idle it is more: garbage just below a collection's threshold would keep values apart until
+    /// the next write.
     fn room(&self, version: &Arc<Version>, is_idle: bool) -> u64 {
         let limit = self.space.space_limit();
         let space = self.space.space_of(version, limit.horizon);
         let keys = version.partition_sums().key_table_bytes;
         let free = self.space.free_bytes().saturating_sub(keys) / FREE_PART;
-        // What somebody still reads stays on disk, though the version knows it no more.
+        // Files that readers pin stay on disk, though the version knows them no more.
         let (_, pinned) = self.core.store.pinned();
         let pinned = slip!(ClusterBesideReaders, 0, pinned);
         let most = space.begins_at(limit, Pressure::Alone);

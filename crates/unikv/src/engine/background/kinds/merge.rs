@@ -47,6 +47,11 @@ pub(crate) struct MergePlan {
     pub(crate) inputs: MergeInputs,
 }
 
+/// The partitions in which plans work.
+pub(super) fn partitions_of(plans: &[MergePlan]) -> Vec<PartitionId> {
+    plans.iter().map(|plan| plan.partition.id).collect()
+}
+
 impl JobKind for Merges {
     fn name(&self) -> JobName {
         MERGE
@@ -55,8 +60,7 @@ impl JobKind for Merges {
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let first = background.plan_merge(ask)?;
         let plans = background.plan_merges_beside(ask, first);
-        let partitions: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
-        Some(Job::new(partitions, move |background| {
+        Some(Job::new(partitions_of(&plans), move |background| {
             background.run_plans(&Merges, &plans).map(|()| Ended::Done)
         }))
     }
@@ -200,7 +204,7 @@ impl Background {
         self.space.probe_space();
         let began = self.core.now();
         let looks = Cell::new(0_u32);
-        let held: Vec<PartitionId> = plans.iter().map(|plan| plan.partition.id).collect();
+        let held = partitions_of(plans);
         let is_awaited = || {
             looks.set(looks.get() + 1);
             let for_collection = looks.get().is_multiple_of(LOOKS_FOR_COLLECTION);

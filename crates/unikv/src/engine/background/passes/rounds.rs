@@ -1,11 +1,11 @@
 //! A choice of files, and the partitions out of which their values move one slice after the other.
 //!
-//! To choose is to look at every pointer of the version. Each slice moves what one partition has in
-//! the files that were chosen, and leaves what the others have as it was. So a choice serves until
-//! no partition of it is due, and of many partitions each costs a look at its own pointers.
+//! A choice looks at every pointer of the version. A slice moves the values that its partitions
+//! have in the chosen files, and leaves those of other partitions where they are. So a choice
+//! serves until none of its partitions is due, and each partition costs a look at its own pointers.
 //!
-//! Invariant: what still lives in the files of a choice fits beside the garbage that there is, as
-//! when they were chosen. Where others have made garbage meanwhile, it is chosen again.
+//! Invariant: the live values in the files of a choice fit beside the present garbage. Where other
+//! jobs or writers have made more garbage, files are chosen again.
 //!
 //! Lock: the one inside, a leaf.
 
@@ -21,28 +21,28 @@ pub(crate) struct Rounds(Mutex<Option<Round>>);
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(in crate::engine::background) struct Round {
-    pub(in crate::engine::background) files: Arc<[FileNumber]>,
-    /// Those of which something is to move, that with most first.
-    pub(in crate::engine::background) partitions: Arc<[PartitionId]>,
-    /// Those before it are done.
-    pub(in crate::engine::background) next: usize,
+pub(crate) struct Round {
+    pub(crate) files: Arc<[FileNumber]>,
+    /// The partitions that have values to move, most bytes first.
+    pub(crate) partitions: Arc<[PartitionId]>,
+    /// The partitions before this place are done.
+    pub(crate) next: usize,
     /// Whether writers were idle, and whether only runs of values were to be joined.
-    pub(in crate::engine::background) is_idle: bool,
-    pub(in crate::engine::background) is_of_runs: bool,
+    pub(crate) is_idle: bool,
+    pub(crate) is_of_runs: bool,
 }
 
 impl Rounds {
-    pub(in crate::engine::background) fn begin(&self, round: Round) {
+    pub(crate) fn begin(&self, round: Round) {
         *self.0.lock() = Some(round);
     }
 
-    pub(in crate::engine::background) fn end(&self) {
+    pub(crate) fn end(&self) {
         *self.0.lock() = None;
     }
 
     /// The choice that was made while writers were idle, or were not.
-    pub(in crate::engine::background) fn present(&self, is_idle: bool) -> Option<Round> {
+    pub(crate) fn present(&self, is_idle: bool) -> Option<Round> {
         self.0
             .lock()
             .clone()
@@ -50,7 +50,7 @@ impl Rounds {
     }
 
     /// The partitions before this one are done.
-    pub(in crate::engine::background) fn passed(&self, next: usize) {
+    pub(crate) fn passed(&self, next: usize) {
         if let Some(round) = &mut *self.0.lock() {
             round.next = round.next.max(next);
         }
@@ -58,8 +58,8 @@ impl Rounds {
 }
 
 impl Round {
-    /// Those of its files that a version still has and of which `may_go` holds.
-    pub(in crate::engine::background) fn files_in(
+    /// Its files that a version still has and of which `may_go` holds.
+    pub(crate) fn files_in(
         &self,
         version: &Version,
         may_go: impl Fn(FileNumber) -> bool,
