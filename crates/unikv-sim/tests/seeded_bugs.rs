@@ -599,6 +599,13 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::MovedInPart,
+        unit(
+            "engine::background::kinds::merge::tests::small::of_collections_that_share_a_file_none_is_listed_if_one_fails",
+        ),
+        0,
+    ),
+    Case(
         Seeded::ReadBeyondShare,
         unit(
             "engine::background::kinds::merge::tests::small::a_merge_reads_no_more_of_a_shared_table_than_its_share",

@@ -1,6 +1,7 @@
-//! The seeded bugs of large batches and of transactions, which stand after those of `list`.
+//! The seeded bugs of large batches, of transactions and of the files that partitions share, which
+//! stand after those of `list`.
 
-/// Declares the bugs that it is given, and those of large batches and transactions.
+/// Declares the bugs that it is given, and these.
 macro_rules! and_of_writes {
     ($($others:tt)*) => {
         bugs! {
@@ -39,6 +40,8 @@ macro_rules! and_of_writes {
             KeptKeysNotCompared,
             /// I6: large batches and ingests do not wait for a transaction that is alone.
             TurnIgnored,
+            /// I6: a job lists the file of moved values although one may be there in part.
+            MovedInPart,
         }
     };
 }

@@ -44,8 +44,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A partition large enough to be split has this many key tables at least.
+/// A partition large enough to be split has this many key tables at least, and where partitions are
+/// a small part of what is stored, for each table is a file that jobs write again.
 const KEY_TABLES_OF_A_PARTITION: u64 = 8;
+const KEY_TABLES_OF_A_SMALL_PARTITION: u64 = 4;
+/// No table is small whose records are this part of what is stored, or more.
+const PART_OF_A_KEY_TABLE: u64 = 1024;
 
 /// A kind of work.
 pub(crate) trait JobKind: Send + Sync {
@@ -192,6 +196,14 @@ impl Background {
         Cancel::at_closing(&self.core.closing)
     }
 
+    /// The newest records of a key table take as much, or their keys fill it.
+    fn key_table_referenced_bytes(&self) -> u64 {
+        let stored = self.read.view.load().version.file_sums().bytes;
+        let partition = self.core.options.partition_bytes;
+        let most = partition / KEY_TABLES_OF_A_SMALL_PARTITION;
+        (partition / KEY_TABLES_OF_A_PARTITION).max(most.min(stored / PART_OF_A_KEY_TABLE))
+    }
+
     /// What a job needs. Lists the snapshots, so take it after choosing the job's inputs: a
     /// snapshot that is not listed then sees the newest version of everything in them.
     pub(crate) fn job_context<'a>(
@@ -212,8 +224,7 @@ impl Background {
             hash_seed: self.core.hash_seed,
             block_bytes: self.core.options.block_bytes as usize,
             key_table_bytes: self.core.memory.plan.key_table_bytes as usize,
-            key_table_referenced_bytes: self.core.options.partition_bytes
-                / KEY_TABLES_OF_A_PARTITION,
+            key_table_referenced_bytes: self.key_table_referenced_bytes(),
             read_buffers_bytes: self.core.memory.plan.merge_read_bytes as usize,
             copied_file_bytes: self.core.options.unsorted_bytes.clamp(64 << 10, 64 << 20),
             unreadable: self.space.unreadable(),

@@ -7,9 +7,10 @@ mod rounds;
 
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::sync::Mutex;
+use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
-pub(super) use rounds::{Round, Rounds};
+pub(super) use rounds::{Choice, Look, MOST_TOGETHER, MOST_TOGETHER_BYTES, Next, Round, Rounds};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -26,7 +27,9 @@ pub(crate) struct Passes {
     failed_with_victims: Mutex<HashSet<PartitionId>>,
     rest: Mutex<Rest>,
     /// The present choice of files to cluster.
-    pub(super) rounds: Rounds,
+    pub(super) clusterings: Rounds<Choice>,
+    /// The present choice of value logs to reclaim, or of partitions with obsolete versions.
+    pub(super) collections: Rounds<Pressure>,
 }
 
 /// When slices give way to look-ups.

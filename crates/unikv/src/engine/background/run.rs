@@ -146,7 +146,7 @@ impl Background {
         let catalog = self.catalog.lock();
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
         let is_free = |id| held.contains(&id) || ask.is_free(id);
-        self.plan_collection(&ask, &is_free).is_some()
+        !self.plan_collections(&ask, &is_free).is_empty()
     }
 
     /// Whether the job of a failure is still due.

@@ -37,14 +37,15 @@ pub(crate) struct Means<'a> {
     pub(crate) can_run: &'a dyn Fn(PartitionId) -> bool,
 }
 
-/// The value logs to be reclaimed under `pressure`, best first; none while space is in bounds.
-pub(crate) fn victims(
+/// Bytes of garbage that are to be reclaimed in value logs under `pressure`; zero while space is
+/// in bounds.
+pub(crate) fn excess(
     version: &Version,
     space: &Space,
     limit: SpaceLimit,
     pressure: Pressure,
     means: &Means<'_>,
-) -> Vec<Arc<RecordFile>> {
+) -> u64 {
     let mut excess = space.excess(limit, pressure);
     if space.older_bytes > 0 && pressure == Pressure::Alone {
         // Older versions come first: only the pass that drops them shows what is dead in value
@@ -56,6 +57,18 @@ pub(crate) fn victims(
         let obsolete = partitions.map(|p| obsolete_in(p, limit, means.left_alone));
         excess = excess.saturating_sub(obsolete.sum());
     }
+    excess
+}
+
+/// The value logs to be reclaimed under `pressure`, best first; none while space is in bounds.
+pub(crate) fn victims(
+    version: &Version,
+    space: &Space,
+    limit: SpaceLimit,
+    pressure: Pressure,
+    means: &Means<'_>,
+) -> Vec<Arc<RecordFile>> {
+    let excess = excess(version, space, limit, pressure, means);
     if excess == 0 {
         return Vec::new();
     }
@@ -111,14 +124,70 @@ pub(crate) fn stuck_bytes(version: &Version, horizon: Horizon, left_alone: &Left
 }
 
 /// Bytes of obsolete versions that a pass in the partition drops.
-fn obsolete_in(partition: &Partition, limit: SpaceLimit, left_alone: &LeftAlone) -> u64 {
+pub(crate) fn obsolete_in(partition: &Partition, limit: SpaceLimit, left_alone: &LeftAlone) -> u64 {
     let tables = partition.key_tables.iter().map(|table| table.meta());
     let tables = tables.filter(|table| !left_alone.contains(table.number));
     tables.map(|t| obsolete_bytes(t, limit.horizon)).sum()
 }
 
-/// The partition, among those that can run, in which most of the victims' live records are; without
-/// any of them and with space out of bounds, the one whose key tables keep most obsolete versions.
+/// The numbers of some files.
+pub(crate) fn numbers(files: &[Arc<RecordFile>]) -> HashSet<FileNumber> {
+    files.iter().map(|file| file.meta().number).collect()
+}
+
+/// Bytes of the records that a partition has in these files.
+pub(crate) fn bytes_in(partition: &Partition, files: &HashSet<FileNumber>) -> u64 {
+    if files.is_empty() {
+        return 0;
+    }
+    let tables = partition.key_tables.iter().map(|table| table.meta());
+    let refs = tables.flat_map(|table| &table.refs);
+    let refs = refs.filter(|refs| files.contains(&refs.file));
+    refs.map(|refs| refs.bytes).sum()
+}
+
+/// What a collection does in a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Gain {
+    /// Bytes that the partition has in the victims.
+    pub(crate) moved_bytes: u64,
+    /// Bytes of obsolete versions that are dropped.
+    pub(crate) dropped_bytes: u64,
+}
+
+/// The partitions, of those that can run, in which live records of the victims are; without any of
+/// them and with space out of bounds, those whose key tables keep obsolete versions.
+pub(crate) fn partitions_of<'a>(
+    version: &'a Version,
+    space: &Space,
+    limit: SpaceLimit,
+    victims: &[Arc<RecordFile>],
+    means: &Means<'_>,
+) -> Vec<(Gain, &'a Arc<Partition>)> {
+    let is_obsolete_due = space.excess(limit, Pressure::Alone) > 0;
+    if victims.is_empty() && !is_obsolete_due {
+        return Vec::new();
+    }
+    let files = numbers(victims);
+    let gain_in = |partition: &Partition| Gain {
+        moved_bytes: bytes_in(partition, &files),
+        dropped_bytes: if is_obsolete_due {
+            obsolete_in(partition, limit, means.left_alone)
+        } else {
+            0
+        },
+    };
+    let partitions = version.partitions().iter();
+    let can_run = partitions.filter(|p| (means.can_run)(p.id));
+    let gains = can_run.map(|p| (gain_in(p), p));
+    let mut found: Vec<_> = gains.filter(|(gain, _)| *gain > Gain::default()).collect();
+    if found.iter().any(|(gain, _)| gain.moved_bytes > 0) {
+        found.retain(|(gain, _)| gain.moved_bytes > 0);
+    }
+    found
+}
+
+/// The first of them: that with most records in the victims, or most obsolete versions.
 pub(crate) fn partition_of<'a>(
     version: &'a Version,
     space: &Space,
@@ -126,28 +195,7 @@ pub(crate) fn partition_of<'a>(
     victims: &[Arc<RecordFile>],
     means: &Means<'_>,
 ) -> Option<&'a Arc<Partition>> {
-    let numbers: HashSet<FileNumber> = victims.iter().map(|file| file.meta().number).collect();
-    let is_obsolete_due = space.excess(limit, Pressure::Alone) > 0;
-    if victims.is_empty() && !is_obsolete_due {
-        return None;
-    }
-    let bytes_in = |partition: &Partition| {
-        let tables = partition.key_tables.iter().map(|table| table.meta());
-        let refs = tables.flat_map(|table| &table.refs);
-        let refs = refs.filter(|refs| numbers.contains(&refs.file));
-        let obsolete = if is_obsolete_due {
-            obsolete_in(partition, limit, means.left_alone)
-        } else {
-            0
-        };
-        (refs.map(|refs| refs.bytes).sum::<u64>(), obsolete)
-    };
-    let partitions = version.partitions().iter();
-    let can_run = partitions.filter(|p| (means.can_run)(p.id));
-    let found = can_run
-        .map(|p| (bytes_in(p), p))
-        .max_by_key(|(bytes, _)| *bytes);
-    found
-        .filter(|(bytes, _)| *bytes > (0, 0))
-        .map(|(_, partition)| partition)
+    let found = partitions_of(version, space, limit, victims, means);
+    let most = found.into_iter().max_by_key(|(gain, _)| *gain);
+    most.map(|(_, partition)| partition)
 }

@@ -12,6 +12,7 @@
 //! No locks; the caller has the partition's lease.
 
 use super::merge_output::MergeOutput;
+use super::moved_values::MovedValues;
 use super::retention::{Fate, Readers, Retention};
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::base::range_tombstones::RangeTombstones;
@@ -30,12 +31,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Merges the generations into the SortedStore of `partition`, and moves the live records that it
-/// has in the victims.
+/// has in the victims, to the files of `moved`.
 pub(crate) fn merge(
     context: &JobContext<'_>,
     partition: &Partition,
     inputs: &MergeInputs,
     rules: MergeRules<'_>,
+    moved: &mut MovedValues,
 ) -> Result<Merged> {
     let generations = &inputs.generations;
     // The keys and the records of each table, the records of each further file, and a key table.
@@ -59,7 +61,7 @@ pub(crate) fn merge(
         unsorted,
         group: Group::new(&context.readers, ranges),
         ranges,
-        output: MergeOutput::new(context, inputs, rules, buffer, partition.range()),
+        output: MergeOutput::new(context, inputs, rules, buffer, partition.range(), moved),
         dropped: Vec::new(),
         context,
         buffer,

@@ -1,9 +1,9 @@
 //! The files that a merge writes: key tables, and record files with the values that it moves.
 
 use super::cluster::bytes_to_move;
-use super::copy_dictionary::CopyDictionary;
 use super::key_tables::KeyTableCutter;
-use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
+use super::moved_values::MovedValues;
+use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind};
 use crate::base::seeded::{seeded, slip};
 use crate::codec::Compression;
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ use crate::record::{
     External, Record, RecordFile, RecordRef, RecordStream, RecordWriter, STREAMED_BYTES,
     StoredRecord, ValueReader, frame_len,
 };
-use crate::version::{Generation, KeyRange, file_names};
+use crate::version::{Generation, KeyRange};
 use std::collections::HashMap;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -30,13 +30,10 @@ pub(crate) struct MergeOutput<'a> {
     /// Bytes of the buffer of each, and of all that there are.
     buffer: usize,
     held: usize,
-    /// Values of victims, next to their neighbours in key order. What has outlived its file is
-    /// likely to live on, and is kept apart from fresh values (HashKV §3.4).
-    moved: Option<RecordWriter>,
+    /// Values of victims.
+    moved: &'a mut MovedValues,
     /// Whether values of victims still move: not at the end of a slice.
     moves: bool,
-    /// What the values that move are compressed with.
-    dictionary: CopyDictionary,
     key_tables: KeyTableCutter<'a>,
     made: Merged,
 }
@@ -62,6 +59,7 @@ impl<'a> MergeOutput<'a> {
         rules: MergeRules<'a>,
         buffer: usize,
         range: KeyRange<'_>,
+        moved: &'a mut MovedValues,
     ) -> MergeOutput<'a> {
         let input = |(file, victim, share_bytes): (&Arc<RecordFile>, bool, u64)| {
             let file = Arc::clone(file);
@@ -86,9 +84,8 @@ impl<'a> MergeOutput<'a> {
             inputs: files.map(input).collect(),
             buffer,
             held: 0,
-            moved: None,
+            moved,
             moves: true,
-            dictionary: CopyDictionary::default(),
             key_tables: KeyTableCutter::new(context, range.start, referenced_bytes),
             made: Merged::default(),
         }
@@ -358,30 +355,9 @@ impl<'a> MergeOutput<'a> {
 
     /// The file to write the next value to.
     fn writer(&mut self, key: &[u8], compression: Compression) -> Result<&mut RecordWriter> {
-        if self.moved.is_none() {
-            let victims = self.inputs.values().filter(|input| input.victim);
-            let files = victims.map(|input| &input.file);
-            let (keyspace, known) = (KeyspaceId::of(key), self.context.dictionaries);
-            self.dictionary.choose(files, compression, keyspace, known);
-        }
-        let dictionary = self.dictionary.get();
-        let slot = &mut self.moved;
-        // What a slice copies stays in one file, by which it is seen to lie together.
-        let most = match self.rules.slice {
-            Some(_) => u64::MAX,
-            None => self.context.copied_file_bytes,
-        };
-        if let Some(full) = slot.take_if(|writer| writer.len() >= most) {
-            self.made.record_files.push(full.finish(None)?.bounded());
-        }
-        Ok(match slot {
-            Some(writer) => writer,
-            None => {
-                let create = |number| RecordWriter::create(self.context.store, number, 0);
-                let writer = self.context.begin_file(file_names::record, create)?;
-                slot.insert(writer.with_dictionary(dictionary))
-            }
-        })
+        let victims = self.inputs.values().filter(|input| input.victim);
+        let files = victims.map(|input| &input.file);
+        self.moved.writer(self.context, key, compression, files)
     }
 
     /// Ends the key table being built: `table` comes next, and stays.
@@ -389,12 +365,9 @@ impl<'a> MergeOutput<'a> {
         self.key_tables.keep(table)
     }
 
-    /// Ends all files; the range of the partition ends before `end`.
+    /// Ends all key tables; the range of the partition ends before `end`.
     pub(crate) fn finish(mut self, end: Option<&[u8]>) -> Result<Merged> {
         self.made.key_tables = self.key_tables.finish(end)?;
-        if let Some(writer) = self.moved.take() {
-            self.made.record_files.push(writer.finish(None)?.bounded());
-        }
         Ok(self.made)
     }
 }

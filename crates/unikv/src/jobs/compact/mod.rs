@@ -8,6 +8,7 @@ pub(crate) mod key_tables;
 pub(crate) mod left_alone;
 pub(crate) mod merge;
 mod merge_output;
+pub(crate) mod moved_values;
 pub(crate) mod parts;
 pub(crate) mod retention;
 pub(crate) mod scan_merge;

@@ -3,7 +3,7 @@
 use crate::base::keys::{FileNumber, Kind, SeqNo};
 use crate::jobs::Slice;
 use crate::key_table::{KeyTableMeta, RecordPointer};
-use crate::record::{RecordFile, RecordFileMeta};
+use crate::record::RecordFile;
 use crate::version::Generation;
 use std::sync::Arc;
 
@@ -78,8 +78,6 @@ impl MergeRules<'_> {
 pub(crate) struct Merged {
     pub(crate) key_tables: Vec<KeyTableMeta>,
     pub(crate) dropped_key_tables: Vec<FileNumber>,
-    /// Record files with values copied in key order.
-    pub(crate) record_files: Vec<RecordFileMeta>,
     /// Bytes of the records that were copied.
     pub(crate) copied_bytes: u64,
     /// Where records stood that the read cache has at their new places, too.

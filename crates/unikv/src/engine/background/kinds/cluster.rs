@@ -16,14 +16,14 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::IDLE;
 use crate::engine::background::kinds::merge::{MergePlan, partitions_of};
-use crate::engine::background::passes::Round;
+use crate::engine::background::passes::{Choice, Look, MOST_TOGETHER_BYTES, Next, Round};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, Result};
-use crate::jobs::compact::cluster;
 use crate::jobs::compact::parts::MergeInputs;
+use crate::jobs::compact::{cluster, gc};
 use crate::jobs::space::garbage::Pressure;
 use crate::options::Clustering;
 use crate::partition::scan_sources;
@@ -39,10 +39,6 @@ const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 const MOST_COPIES: u64 = 2;
 /// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// Partitions that one slice takes, at most, and bytes that it copies of them where an
-/// UnsortedStore has fewer: it ends for a merge that waits, whatever is left.
-const MOST_TOGETHER: usize = 64;
-const BYTES_TOGETHER: u64 = 8 << 20;
 /// Runs of values that a key table may have, and where writers are idle.
 const RUNS: usize = 6;
 const RUNS_WHEN_IDLE: usize = 4;
@@ -106,7 +102,7 @@ impl JobKind for Clusterings {
         let failed = &background.core.counters.failed_clusterings;
         failed.fetch_add(1, Ordering::Relaxed);
         background.passes.failed(partition);
-        background.passes.rounds.end();
+        background.passes.clusterings.end();
     }
 }
 
@@ -186,7 +182,13 @@ impl Background {
         let slice = self.next_of_round(ask, is_idle, &copies);
         // A choice that is not used up has a slice, or other workers hold the partitions that are
         // left of it.
-        if slice.is_some() || self.passes.rounds.present(is_idle).is_some() {
+        if slice.is_some()
+            || self
+                .passes
+                .clusterings
+                .present(|choice| choice.is_idle == is_idle)
+                .is_some()
+        {
             return slice;
         }
         self.begin_round(ask, is_idle, &copies)
@@ -194,7 +196,10 @@ impl Background {
 
     /// A slice of the present choice, which ends here when none of its partitions is due.
     fn next_of_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Plan> {
-        let round = self.passes.rounds.present(is_idle)?;
+        let round = self
+            .passes
+            .clusterings
+            .present(|choice| choice.is_idle == is_idle)?;
         let version = &ask.catalog.version;
         let left_alone = self.space.left_alone(version);
         let victims = round.files_in(version, |file| !left_alone.contains(file));
@@ -202,65 +207,56 @@ impl Background {
             .iter()
             .map(|file| version.live(file.meta().number).bytes);
         if live.sum::<u64>() > self.room(version, is_idle) {
-            self.passes.rounds.end();
+            self.passes.clusterings.end();
             return None;
         }
-        let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
-        let most = copies.of(round.is_of_runs);
-        let (mut all_done, mut is_at_work) = (true, false);
-        let mut slice = Vec::new();
-        let mut left = self.slice_bytes().max(BYTES_TOGETHER).min(most);
-        for (nth, id) in round.partitions.iter().enumerate().skip(round.next) {
-            let partition = version.partition(*id);
-            let bytes = partition.map_or(0, |partition| bytes_in(partition, &numbers));
-            let partition = partition.filter(|p| self.may_move(ask, p));
-            let partition = partition.filter(|p| self.is_due(bytes, p, most, is_idle));
-            if let Some(partition) = partition {
-                // Of a small move, most is the cost that each job has.
-                let rest = left.checked_sub(bytes.min(self.slice_bytes()));
-                if slice.is_empty() || rest.is_some() {
-                    slice.push(plan_of(partition, &victims));
-                }
-                left = rest.unwrap_or(0);
-                if left == 0 || slice.len() >= MOST_TOGETHER {
-                    break;
-                }
-            }
-            is_at_work |= bytes > 0 && !ask.is_free(*id);
-            all_done &= bytes == 0;
-            if all_done {
-                self.passes.rounds.passed(nth + 1);
-            }
-        }
-        if slice.is_empty() && !is_at_work {
-            self.passes.rounds.end();
-        }
-        (!slice.is_empty()).then_some(Plan::Slice(slice))
+        let numbers = gc::numbers(&victims);
+        let most = copies.of(round.purpose.is_of_runs);
+        let slice_bytes = self.slice_bytes(version);
+        let most_bytes = slice_bytes.max(MOST_TOGETHER_BYTES).min(most);
+        let look = Look {
+            version,
+            is_free: &|id| ask.is_free(id),
+            bytes_in: &|partition| bytes_in(partition, &numbers),
+            cost_if_due: &|bytes, partition| {
+                let cost = bytes.min(slice_bytes);
+                let may_move = self.may_move(ask, partition);
+                (may_move && is_due(cost, partition, most, is_idle)).then_some(cost)
+            },
+        };
+        let Next::Partitions(partitions) = self.passes.clusterings.next(&round, most_bytes, &look)
+        else {
+            return None;
+        };
+        let plans = partitions.iter().map(|p| plan_of(p, &victims));
+        Some(Plan::Slice(plans.collect()))
     }
 
     /// Makes a new choice. Its first slice.
     fn begin_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Plan> {
         let version = &ask.catalog.version;
         let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
+        let slice_bytes = self.slice_bytes(version);
         for (is_of_runs, most_runs) in [(true, most_runs), (false, usize::MAX)] {
             let victims = self.fragmented(version, is_idle, most_runs);
-            let numbers: HashSet<_> = victims.iter().map(|file| file.meta().number).collect();
+            let numbers = gc::numbers(&victims);
             let most = copies.of(is_of_runs);
             let partitions = version.partitions().iter();
             let partitions = partitions.filter(|p| self.may_move(ask, p));
             let partitions = partitions.map(|p| (bytes_in(p, &numbers), p));
+            let cost = |bytes: u64| bytes.min(slice_bytes);
             let mut due: Vec<_> = partitions
-                .filter(|(bytes, p)| self.is_due(*bytes, p, most, is_idle))
+                .filter(|(bytes, p)| is_due(cost(*bytes), p, most, is_idle))
                 .collect();
             due.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
             if !due.is_empty() {
-                self.passes.rounds.begin(Round {
-                    files: victims.iter().map(|file| file.meta().number).collect(),
-                    partitions: due.iter().map(|(_, partition)| partition.id).collect(),
-                    next: 0,
+                let choice = Choice {
                     is_idle,
                     is_of_runs,
-                });
+                };
+                let partitions = due.iter().map(|(_, partition)| partition.id);
+                let round = Round::new(&victims, partitions, choice);
+                self.passes.clusterings.begin(round);
                 return self.next_of_round(ask, is_idle, copies);
             }
         }
@@ -272,17 +268,13 @@ impl Background {
         ask.is_free(partition.id) && !self.passes.has_failed(partition.id)
     }
 
-    /// Whether it is worth its cost to move `bytes` of a partition, where `most` may be copied.
-    fn is_due(&self, bytes: u64, partition: &Partition, most: u64, is_idle: bool) -> bool {
-        let cost = bytes.min(self.slice_bytes());
-        let is_worth_it = is_idle || partition.scan_cost.charged() >= cost;
-        bytes > 0 && is_worth_it && cost <= most
-    }
-
-    /// Bytes that a slice copies at most, and the record more that reaches them.
-    pub(crate) fn slice_bytes(&self) -> u64 {
+    /// Bytes of a partition that a slice copies at most, and the record more that reaches them.
+    /// Where UnsortedStores are small it is what one job takes of several partitions: each slice
+    /// writes the keys of its partition again.
+    pub(crate) fn slice_bytes(&self, version: &Version) -> u64 {
         let (least, most) = SLICE_BYTES.into_inner();
-        self.core.options.unsorted_bytes.clamp(least, most)
+        let slice = self.core.options.unsorted_bytes.clamp(least, most);
+        slice.max(self.most_together_bytes(version))
     }
 
     fn most_copies(&self, version: &Version) -> Copies {
@@ -353,6 +345,12 @@ impl Background {
         let room = most.saturating_sub(space.dead_bytes().saturating_add(pinned));
         slip!(ClusterBeyondRoom, u64::MAX, room).min(free)
     }
+}
+
+/// Whether it is worth its cost to copy these bytes of a partition, where `most` may be copied.
+fn is_due(bytes: u64, partition: &Partition, most: u64, is_idle: bool) -> bool {
+    let is_worth_it = is_idle || partition.scan_cost.charged() >= bytes;
+    bytes > 0 && is_worth_it && bytes <= most
 }
 
 fn plan_of(partition: &Arc<Partition>, victims: &[Arc<RecordFile>]) -> MergePlan {

@@ -4,20 +4,23 @@
 //! ([`crate::engine::background::lease`]). Only flushes run beside it, and they touch newer
 //! generations only.
 
+mod planning;
+
 use crate::base::file_names::{self, FileName};
-use crate::base::keys::{FileNumber, PartitionId};
-use crate::base::seeded::slip;
+use crate::base::keys::PartitionId;
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
-use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::catalog::Indexes;
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::compact::merge;
+use crate::jobs::compact::moved_values::MovedValues;
 use crate::jobs::compact::parts::{MergeInputs, MergeRules, Merged, Purpose};
-use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
 use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
+use crate::record::RecordFileMeta;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::cell::Cell;
@@ -25,13 +28,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Generations that one merge takes along when it has fallen behind: a pass over the key tables
-/// then serves several. More would need more space beside them.
-const MAX_MERGED: usize = 2;
-
-/// Small merges that are one job, at most, and their bytes of UnsortedStores and key tables.
-const MOST_TOGETHER: usize = 64;
-const MOST_TOGETHER_BYTES: u64 = 8 << 20;
+pub(crate) use planning::ready;
 
 /// A slice, which looks each MiB whether a merge is due, looks after this many MiB whether a
 /// collection is: these may be due again and again, and what a slice has copied by then is a run.
@@ -58,8 +55,7 @@ impl JobKind for Merges {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let first = background.plan_merge(ask)?;
-        let plans = background.plan_merges_beside(ask, first);
+        let plans = background.plan_merges(ask)?;
         Some(Job::new(partitions_of(&plans), move |background| {
             background.run_plans(&Merges, &plans).map(|()| Ended::Done)
         }))
@@ -72,97 +68,6 @@ impl JobKind for Merges {
 }
 
 impl Background {
-    /// The merge that is most urgent.
-    pub(crate) fn plan_merge(&self, ask: &Ask<'_>) -> Option<MergePlan> {
-        let version = &ask.catalog.version;
-        let ready = ready(ask).filter(|p| ask.is_free(p.id));
-        let limits = self.space.generation_limits(version);
-        let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
-        let partition = ready.max_by_key(|p| urgency(p))?;
-        Some(MergePlan {
-            inputs: self.inputs_of_merge(ask.catalog, partition),
-            partition: Arc::clone(partition),
-        })
-    }
-
-    /// Small merges go together: of what a merge of little takes, most is what any edit takes.
-    /// These are the first one and others that are ready, as long as they are small. Those come
-    /// first that have been frozen for longest: a file that many partitions share is kept whole
-    /// until the last of them has been merged.
-    fn plan_merges_beside(&self, ask: &Ask<'_>, first: MergePlan) -> Vec<MergePlan> {
-        let catalog = ask.catalog;
-        let mut left = self
-            .most_together_bytes()
-            .saturating_sub(cost_of(&first.partition));
-        let first_id = first.partition.id;
-        let mut plans = vec![first];
-        if left == 0 {
-            return plans;
-        }
-        let is_other = |p: &Partition| p.id != first_id && ask.is_free(p.id);
-        let others = ready(ask).filter(|p| is_other(p));
-        let mut others: Vec<_> = others.map(|p| (oldest_file(catalog, p), p)).collect();
-        // Of those of one age, neighbours follow one another: what they have of a table does, too.
-        others.sort_unstable_by_key(|(file, p)| {
-            let file = slip!(MergeSmallInKeyOrder, None, *file);
-            (file, p.start.as_slice())
-        });
-        for (_, partition) in others {
-            if plans.len() >= MOST_TOGETHER {
-                break;
-            }
-            let Some(rest) = left.checked_sub(cost_of(partition)) else {
-                continue;
-            };
-            left = rest;
-            plans.push(MergePlan {
-                inputs: MergeInputs::merge(self.oldest_frozen(catalog, partition)),
-                partition: Arc::clone(partition),
-            });
-        }
-        plans
-    }
-
-    /// Bytes of small merges that are one job.
-    fn most_together_bytes(&self) -> u64 {
-        (self.core.options.unsorted_bytes / 4).min(MOST_TOGETHER_BYTES)
-    }
-
-    /// What the next merge of a partition takes along. Of a small partition that is all that is
-    /// frozen: it needs little space beside it, and each further merge would write its keys again.
-    /// But each table takes memory, however little the partition has of it.
-    fn oldest_frozen(&self, catalog: &CatalogState, partition: &Partition) -> Vec<Generation> {
-        let frozen = catalog.frozen(partition);
-        let tables = frozen.iter().flat_map(Generation::tables).count();
-        let is_small = cost_of(partition) <= self.most_together_bytes()
-            && tables <= MAX_MERGED * usize::from(MAX_SLOTS);
-        let most = if is_small {
-            MAX_GENERATIONS
-        } else {
-            MAX_MERGED
-        };
-        let newer = frozen.len().saturating_sub(most);
-        let newer = slip!(MergeNewestFirst, 0, newer);
-        let merged = frozen.iter().skip(newer).take(most);
-        merged.cloned().collect()
-    }
-
-    /// The oldest frozen generations of `partition`, and what their merge takes along.
-    fn inputs_of_merge(&self, catalog: &CatalogState, partition: &Partition) -> MergeInputs {
-        let generations = self.oldest_frozen(catalog, partition);
-        let mut inputs = MergeInputs::merge(generations);
-        // What has failed may have done so because of what rode along, and is forgotten when a full
-        // disk has room again.
-        let failed = self.core.health.failure(MERGE, Some(partition.id));
-        if failed.is_some() || self.passes.have_failed_with_victims(partition.id) {
-            return inputs;
-        }
-        if !self.space.full.is_full() {
-            inputs.victims = self.riding_victims(&catalog.version);
-        }
-        inputs
-    }
-
     /// Merges the oldest frozen generations of a partition whose lease the caller holds. False:
     /// there are none.
     pub(crate) fn merge_leased(&self, id: PartitionId) -> Result<bool> {
@@ -198,8 +103,9 @@ impl Background {
         self.run_plans(&Merges, std::slice::from_ref(plan))
     }
 
-    /// Does this in several leased partitions, as a job of `kind`, and commits all of it at once. A
-    /// failure of a later one is noted, and the others are committed.
+    /// Does this in several leased partitions, in key order, as a job of `kind`, and commits all of
+    /// it at once. A failure of a later one is noted, and the others are committed if no value has
+    /// been moved.
     pub(super) fn run_plans(&self, kind: &dyn JobKind, plans: &[MergePlan]) -> Result<()> {
         self.space.probe_space();
         let began = self.core.now();
@@ -216,21 +122,32 @@ impl Background {
             ..Needs::default()
         };
         let context = self.job_context(self.until_closed(), needs);
+        let version = Arc::clone(&self.read.view.load().version);
+        let slice_bytes = self.slice_bytes(&version);
+        drop(version);
+        let slices = plans
+            .iter()
+            .any(|plan| plan.inputs.purpose == Purpose::Cluster);
         let (mut done, mut begun) = (Vec::new(), Vec::new());
+        let mut values = MovedValues::new(if slices {
+            // What a slice copies stays in one file, by which it is seen to lie together.
+            u64::MAX
+        } else {
+            context.copied_file_bytes
+        });
         for plan in plans {
             let MergePlan { partition, inputs } = plan;
-            let is_slice = inputs.purpose == Purpose::Cluster;
-            if is_slice && !done.is_empty() && is_awaited() {
+            if slices && !done.is_empty() && is_awaited() {
                 break;
             }
             let rules = MergeRules {
                 inline_value_bytes: self.inline_bytes_of(partition),
-                slice: is_slice.then(|| Slice {
-                    most_bytes: self.slice_bytes(),
+                slice: slices.then_some(Slice {
+                    most_bytes: slice_bytes,
                     is_awaited: &is_awaited,
                 }),
             };
-            let merged = merge::merge(&context, partition, inputs, rules);
+            let merged = merge::merge(&context, partition, inputs, rules, &mut values);
             if let Err(error) = &merged {
                 self.note_unreadable(plan, error);
             }
@@ -250,14 +167,21 @@ impl Background {
                 Err(error) => {
                     self.space.note_full(&error);
                     self.job_failed(kind, Some(partition.id), &error);
+                    if values.are_any() && !seeded!(MovedInPart) {
+                        // A value may have been written in part. The others have their turn again
+                        // without this partition.
+                        self.core.store.remove_files(begun);
+                        return Ok(());
+                    }
                     break;
                 }
             }
         }
         context.begun.replace(begun);
         let synced = slip!(MergeUnsynced, Ok(()), context.sync_late());
-        self.core.or_clean_up(&context, synced)?;
-        self.commit_plans(kind.name(), &context, done, began)
+        let ended = synced.and_then(|()| values.finish());
+        let record_files = self.core.or_clean_up(&context, ended)?;
+        self.commit_plans(kind.name(), &context, done, record_files, began)
     }
 
     /// Notes which file a pass could not read. Not the tables of its generations: those are no
@@ -284,9 +208,14 @@ impl Background {
         kind: JobName,
         context: &JobContext<'_>,
         done: Vec<(&MergePlan, Merged)>,
+        record_files: Vec<RecordFileMeta>,
         began: Duration,
     ) -> Result<()> {
-        let (mut edit, mut moved, mut bytes) = (VersionEdit::default(), Vec::new(), 0);
+        let mut edit = VersionEdit {
+            record_files,
+            ..VersionEdit::default()
+        };
+        let (mut moved, mut bytes) = (Vec::new(), 0);
         let partitions: Vec<_> = done.iter().map(|(plan, _)| plan.partition.id).collect();
         for (plan, mut merged) in done {
             let copied = merged.copied_bytes;
@@ -354,25 +283,6 @@ impl Background {
     }
 }
 
-/// The partitions of which a merge is in question, leased or not.
-pub(crate) fn ready<'a>(ask: &'a Ask<'_>) -> impl Iterator<Item = &'a Arc<Partition>> {
-    let frozen = ask.catalog.frozen_partitions();
-    frozen.filter(|p| ask.allows(MERGE, Some(p.id)))
-}
-
-/// What a merge of the partition reads, and writes at most.
-fn cost_of(partition: &Partition) -> u64 {
-    let unsorted = partition.unsorted_bytes();
-    unsorted.saturating_add(partition.key_table_bytes())
-}
-
-/// The oldest file among the tables of its frozen generations.
-fn oldest_file(catalog: &CatalogState, partition: &Partition) -> Option<FileNumber> {
-    let frozen = catalog.frozen(partition);
-    let tables = frozen.iter().flat_map(Generation::tables);
-    tables.map(|(_, table)| table.meta().number).min()
-}
-
 fn add(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
@@ -380,7 +290,6 @@ fn add(counter: &AtomicU64, by: u64) {
 /// Adds to an edit what has been merged in a partition.
 fn add_to(edit: &mut VersionEdit, of: &Partition, generations: &[Generation], merged: Merged) {
     let id = of.id;
-    edit.record_files.extend(merged.record_files);
     let key_tables = merged.key_tables.into_iter();
     edit.key_tables.extend(key_tables.map(|table| (id, table)));
     let dropped = merged.dropped_key_tables.into_iter();

@@ -696,9 +696,9 @@ fn what_scans_have_lost_waits_until_somebody_scans_again() {
     ends_well(&machine, db, &model);
 }
 
-/// One file of each partition would give nothing to move.
+/// One file of each key table would give nothing to move.
 #[test]
-fn where_there_is_room_for_few_files_they_are_those_of_one_partition() {
+fn where_there_is_room_for_few_files_they_have_values_to_move() {
     let machine = Machine::new(91);
     let (db, _) = machine.open(idle().partition_bytes(32 << 10));
     let mut model = Model::new();
@@ -740,6 +740,6 @@ fn where_there_is_room_for_few_files_they_are_those_of_one_partition() {
         .iter()
         .map(|file| version.live(*file).bytes)
         .sum();
-    assert_eq!(to_move(room), 1);
+    assert!(to_move(room) > 0);
     ends_well(&machine, db, &model);
 }

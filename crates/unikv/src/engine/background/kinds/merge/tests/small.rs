@@ -2,8 +2,12 @@
 
 use super::{MergePlan, freeze_all, version};
 use crate::base::keys::PartitionId;
-use crate::engine::background::kinds::merge::{MAX_MERGED, MOST_TOGETHER};
+use crate::engine::background::kinds::collect::Collections;
+use crate::engine::background::kinds::merge::planning::MAX_MERGED;
+use crate::engine::background::passes::MOST_TOGETHER;
+use crate::engine::health::COLLECT;
 use crate::engine::tests::{Machine, small};
+use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::late_syncs::MOST_FILES;
 use crate::options::KeyspaceOptions;
@@ -69,17 +73,18 @@ fn of_small_partitions_the_one_that_has_waited_longest_is_merged_next() {
     background.scheduler.leases.release_all();
     let catalog = db.0.engine.catalog.lock();
     let ask = background.ask_all(&catalog);
-    let first = background.plan_merge(&ask).unwrap();
+    let plans = background.plan_merges(&ask).unwrap();
     let largest = &partitions[partitions.len() - 2];
-    assert_eq!(first.partition.id, largest.id);
-    let plans = background.plan_merges_beside(&ask, first);
     let planned: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
     let oldest = partitions.last().unwrap();
     assert_eq!(planned.len(), MOST_TOGETHER);
-    assert_eq!(planned[..2], [largest.id, oldest.id]);
-    // The others are of one age: neighbours.
+    // The others are of one age: neighbours. All of them are taken in key order.
     let neighbours = partitions.iter().map(|p| p.id).take(MOST_TOGETHER - 2);
-    assert!(planned[2..].iter().copied().eq(neighbours));
+    assert!(
+        planned
+            .into_iter()
+            .eq(neighbours.chain([largest.id, oldest.id]))
+    );
 }
 
 #[test]
@@ -213,4 +218,93 @@ fn of_small_merges_of_which_a_sync_fails_nothing_is_listed() {
         db.close().unwrap();
         machine.check();
     }
+}
+
+const LITTERED: usize = 8;
+
+/// Keyspaces that share a value log with garbage, and the collections that move what lives there,
+/// in key order. No worker moves it.
+fn littered_keyspaces(db: &Db) -> Vec<MergePlan> {
+    let all = keyspaces(db, LITTERED);
+    all.iter().for_each(|keyspace| put(keyspace, 60, 300));
+    db.compact().unwrap();
+    all.iter().for_each(|keyspace| put(keyspace, 40, 300));
+    db.compact().unwrap();
+    hold_all(db);
+    let version = version(db);
+    let dead = gc::candidates(&version).filter(|(dead, live, _)| *dead > 0 && *live > 0);
+    let victims: Vec<_> = dead.map(|(.., file)| Arc::clone(file)).collect();
+    assert_eq!(victims.len(), 1);
+    let plan = |partition| MergePlan {
+        partition,
+        inputs: MergeInputs::collect(victims.clone()),
+    };
+    held(db).into_iter().map(plan).collect()
+}
+
+fn nothing_is_lost(db: &Db) {
+    for keyspace in keyspaces(db, LITTERED) {
+        let values = keyspace.iter().map(|record| record.unwrap().1.len());
+        assert_eq!(values.filter(|len| *len == 300).count(), 60);
+    }
+}
+
+fn record_files(db: &Db) -> Vec<u64> {
+    let version = version(db);
+    let files = version.record_files().iter();
+    files.map(|file| file.meta().number.0).collect()
+}
+
+#[test]
+fn collections_of_small_partitions_share_a_file() {
+    let machine = Machine::new(67);
+    let (db, _) = machine.open(roomy().max_space_amp(100.0));
+    let plans = littered_keyspaces(&db);
+    let before = record_files(&db);
+    let background = &db.0.engine.background;
+    background.run_plans(&Collections, &plans).unwrap();
+    let after = record_files(&db);
+    assert!(!after.contains(&plans[0].inputs.victims[0].meta().number.0));
+    let new = after.iter().filter(|number| !before.contains(number));
+    assert_eq!((new.count(), db.stats().gcs), (1, LITTERED as u64));
+    nothing_is_lost(&db);
+    for keep in [Keep::Nothing, Keep::Prefix(1), Keep::All] {
+        let disk = machine.disk.power_cut(keep);
+        let cut = Machine { disk, seed: 68 };
+        let (db, _) = cut.open(roomy());
+        nothing_is_lost(&db);
+        drop(db);
+        cut.check();
+    }
+}
+
+#[test]
+fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
+    let machine = Machine::new(69);
+    let (db, _) = machine.open(roomy().max_space_amp(100.0));
+    let mut plans = littered_keyspaces(&db);
+    let (before, files) = (record_files(&db), machine.disk.file_names());
+    let failing = plans[3].partition.key_tables[0].path().to_owned();
+    let rule = Rule::new(Fault::Fail(io::ErrorKind::Other)).on(&[Op::Read]);
+    let name = failing.file_name().unwrap().to_str().unwrap();
+    machine.disk.set_rules(vec![rule.path(&format!("*{name}"))]);
+    let background = &db.0.engine.background;
+    background.run_plans(&Collections, &plans).unwrap();
+    let failed = |plan: &MergePlan| {
+        let health = &background.core.health;
+        health.failure(COLLECT, Some(plan.partition.id)).is_some()
+    };
+    assert!((0..LITTERED).all(|nth| failed(&plans[nth]) == (nth == 3)));
+    assert_eq!((db.stats().gcs, record_files(&db)), (0, before));
+    assert_eq!(machine.disk.file_names(), files, "nothing is left");
+    machine.disk.clear_faults();
+    // The others go on without it, and the file stays for that one.
+    let last = plans.remove(3);
+    background.run_plans(&Collections, &plans).unwrap();
+    nothing_is_lost(&db);
+    background.run_plan(&last).unwrap();
+    assert_eq!(db.stats().gcs, LITTERED as u64);
+    nothing_is_lost(&db);
+    drop(db);
+    machine.check();
 }
