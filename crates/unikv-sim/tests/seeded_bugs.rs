@@ -599,6 +599,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::FollowerBeyondBudget,
+        unit("engine::follow::tests::a_follower_keeps_its_budget_or_names_what_it_needs"),
+        0,
+    ),
+    Case(
         Seeded::MovedInPart,
         unit(
             "engine::background::kinds::merge::tests::small::of_collections_that_share_a_file_none_is_listed_if_one_fails",

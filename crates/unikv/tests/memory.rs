@@ -250,6 +250,65 @@ fn every_shape_fits_with_a_hundred_iterators() {
     }
 }
 
+/// What the figures of memory count is what is allocated.
+#[test]
+fn the_figures_of_memory_are_what_is_allocated() {
+    const BUDGET: usize = 25 << 20;
+    const KEYSPACES: usize = 300;
+    let _turn = TURN.lock();
+    let dir = directory();
+    let base = live_bytes();
+    let options = Options::default().memory_budget(BUDGET as u64);
+    let db = Db::open(dir.path(), options).unwrap();
+    let compare = |phase: &str| {
+        db.quiesce().unwrap();
+        let (live, memory) = (live_bytes() - base, db.stats().memory);
+        let counted = memory.total() as usize;
+        println!("{phase}: {live} allocated, {counted} counted, {memory:?}");
+        let most = (live / 10).max(1 << 20);
+        assert!(live.abs_diff(counted) <= most, "{phase}: {live} {memory:?}");
+    };
+    compare("open");
+    let names: Vec<_> = (0..KEYSPACES).map(|i| format!("keyspace {i}")).collect();
+    let default = unikv::KeyspaceOptions::default;
+    let made = names
+        .iter()
+        .map(|name| db.keyspace(name, default()).unwrap());
+    let keyspaces: Vec<_> = made.collect();
+    for (keyspace, i) in keyspaces.iter().zip(0..) {
+        (0..100).for_each(|n| keyspace.put(key(n * 7 + i), [7; 200]).unwrap());
+    }
+    compare("written");
+    db.flush().unwrap();
+    compare("flushed");
+    write(&db, 0..60_000, &[7; 300]);
+    compare("one large keyspace");
+    db.compact().unwrap();
+    compare("merged");
+    read(&db, 0..60_000, &[7; 300]);
+    compare("read");
+    let snapshots: Vec<_> = (0..50).map(|_| db.snapshot()).collect();
+    let mut iterators: Vec<_> = (0..200).map(|i| keyspaces[i].iter()).collect();
+    iterators.extend((0..50).map(|i| db.range(key(scrambled(i) % 60_000)..)));
+    for iterator in &mut iterators {
+        assert!(iterator.take(20).all(|item| item.is_ok()));
+    }
+    compare("iterators");
+    write(&db, (0..60_000).step_by(3), &[7; 300]);
+    compare("writes beside iterators");
+    let mut transactions: Vec<_> = (0..20).map(|_| db.begin()).collect();
+    for (transaction, i) in transactions.iter_mut().zip(0..) {
+        for n in 0..1000 {
+            transaction
+                .get(key(scrambled(n * 20 + i) % 60_000))
+                .unwrap();
+        }
+    }
+    compare("transactions");
+    drop((iterators, snapshots, transactions));
+    compare("all of them gone");
+}
+
 #[test]
 fn large_batches_of_kilobyte_values_fit() {
     const BUDGET: usize = 32 << 20;

@@ -8,7 +8,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::health::{Failure, Health, JobName};
-use crate::engine::memory::Arbiter;
+use crate::engine::memory::{Arbiter, MemoryStats};
 use crate::engine::published::Published;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::stats::counters::EngineCounters;
@@ -247,6 +247,12 @@ impl Core {
             outcome.is_err()
         });
         outcome
+    }
+
+    /// The memory that each part takes now.
+    pub(crate) fn memory_stats(&self) -> MemoryStats {
+        let idle_buffers = self.store.env().vfs.idle_buffer_bytes();
+        self.memory.stats(idle_buffers)
     }
 
     /// Passes a job's result on; removes the files it began if it failed.

@@ -166,7 +166,7 @@ impl Engine {
         let mut stats = Stats {
             read_bytes: self.core.store.read_bytes(),
             reads: self.core.store.reads(),
-            memory: self.core.memory.stats(),
+            memory: self.core.memory_stats(),
             memtable_bytes: view.memtable.table.bytes() as u64,
             sealed_memtables: view.sealed.len(),
             index_lookups: of(&self.read.reads.index_lookups),

@@ -96,6 +96,11 @@ impl Jobs {
         Running(self)
     }
 
+    /// Whether none runs.
+    pub(crate) fn are_idle(&self) -> bool {
+        self.running.load(Ordering::SeqCst) == 0
+    }
+
     /// Whether a job runs, or has run since this was asked last.
     pub(crate) fn have_run(&self) -> bool {
         let running = self.running.load(Ordering::SeqCst) > 0;

@@ -113,6 +113,10 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     fn limit_write_buffers(&self, bytes: usize) {
         let _ = bytes;
     }
+    /// Bytes of the buffers that are kept for later files.
+    fn idle_buffer_bytes(&self) -> u64 {
+        0
+    }
     /// Creates a new file of `bytes` that take up real blocks, durably but for its name. What the
     /// file reads as is not defined. After an error no such file is left.
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {

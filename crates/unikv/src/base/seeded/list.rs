@@ -1,5 +1,5 @@
-//! The list of seeded bugs, each with the promise that falls; those of large batches, of
-//! transactions and of shared files are in `writes`.
+//! The list of seeded bugs, each with the promise that falls; others are in
+//! `writes`.
 
 and_of_writes! {
     // The log.

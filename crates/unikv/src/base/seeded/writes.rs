@@ -1,5 +1,5 @@
-//! The seeded bugs of large batches, of transactions and of the files that partitions share, which
-//! stand after those of `list`.
+//! The seeded bugs of large batches, of transactions, of the files that partitions share and of the
+//! budgets of followers, which stand after those of `list`.
 
 /// Declares the bugs that it is given, and these.
 macro_rules! and_of_writes {
@@ -42,6 +42,8 @@ macro_rules! and_of_writes {
             TurnIgnored,
             /// I6: a job lists the file of moved values although one may be there in part.
             MovedInPart,
+            /// I7: a follower takes what the log takes, whatever its budget is.
+            FollowerBeyondBudget,
         }
     };
 }

@@ -13,7 +13,7 @@ use super::files::Files;
 use super::shared::Shared;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::seeded::seeded;
-use crate::engine::open::recovery::{WalReplay, wal_segments};
+use crate::engine::open::recovery::{Allowance, WalReplay, wal_segments};
 use crate::error::Result;
 use crate::log::{LogTail, WalWrite, Wanted};
 use crate::memtable::Memtable;
@@ -116,7 +116,10 @@ impl LogMemtables {
     ) -> Result<()> {
         let core = &shared.core;
         let (store, bytes) = (&core.store, core.memory.plan.memtable_bytes);
+        let held = self.fed.iter().map(|fed| fed.handle.table.bytes() as u64);
+        let allowance = Allowance::beside(shared.budget, version, held.sum());
         let replay = WalReplay::new(store, &core.cache, &core.pool, bytes, manifest);
+        let replay = replay.within(allowance);
         let (flushed, keyspaces) = (version.counters.flushed_seq, version.counters.last_keyspace);
         let wanted = Wanted {
             store,
@@ -134,6 +137,10 @@ impl LogMemtables {
         let mut sink = |segment: FileNumber, write: &WalWrite<'_>| {
             // Flushes commit in write order: a record is in the tables whole or not at all.
             if write.last_seq() <= flushed {
+                return Ok(());
+            }
+            if !replay.has_room(write) {
+                fed.clear();
                 return Ok(());
             }
             if replay.is_large(write) {
@@ -169,6 +176,7 @@ impl LogMemtables {
             newest.last = write.last_seq();
             Ok(())
         };
-        tail.read_on(&wanted, segments, &mut sink)
+        tail.read_on(&wanted, segments, &mut sink)?;
+        replay.check_room()
     }
 }

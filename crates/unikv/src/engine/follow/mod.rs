@@ -147,7 +147,7 @@ impl Follow {
             retries: of(&self.figures.retries),
             reloads: of(&self.figures.reloads),
             open_files: core.store.open_files(),
-            memory: core.memory.stats(),
+            memory: core.memory_stats(),
             error: self.failed.lock().clone(),
             partitions: partitions_of(&shown.read.view.load().version),
         }

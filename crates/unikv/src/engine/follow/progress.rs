@@ -7,7 +7,7 @@ use crate::base::keys::{FileUid, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::open::progress as opening;
-use crate::engine::open::recovery::{self, WalReplay};
+use crate::engine::open::recovery::{self, Allowance, WalReplay};
 use crate::engine::published::{PublishedPage, VisibleSeq};
 use crate::engine::read::ReadState;
 use crate::error::{Error, ErrorKind, Result};
@@ -258,6 +258,7 @@ impl Progress {
         recovery::check_files(store, &version, &nobody)?;
         let bytes = core.memory.plan.memtable_bytes;
         let replayed = WalReplay::new(store, cache, &core.pool, bytes, path);
+        let replayed = replayed.within(Allowance::beside(shared.budget, &version, 0));
         let replayed = replayed.run(&survey, &version, &nobody)?;
         manifest.check_edits(replayed.outcome.manifest_edits)?;
         self.files.enter(shared, &mut version)?;

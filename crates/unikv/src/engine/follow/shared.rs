@@ -37,6 +37,8 @@ impl LockGuard for NoLock {}
 
 /// What all states have in common.
 pub(super) struct Shared {
+    /// The memory budget that the caller has set.
+    pub(super) budget: Option<u64>,
     pub(super) core: Arc<Core>,
     pub(super) space: Arc<DiskSpace>,
     pub(super) backpressure: Arc<Backpressure>,
@@ -78,10 +80,12 @@ impl Shared {
             Some(bytes) => stored_options::decode(bytes, tail.path())?,
             None => StoredOptions::default(),
         };
+        let budget = options.memory_budget;
         let options = options.resolve(&stored)?;
-        let plan = MemoryPlan::of(&options);
-        let memtables_bytes = plan.memtables_bytes() as usize;
-        let pool = ArenaPool::new(plan.memtable_bytes as usize, memtables_bytes);
+        let plan = MemoryPlan::of_reader(&options);
+        // What an earlier state gives back is not kept for the next one: the budget may be just
+        // enough for what that reads.
+        let pool = ArenaPool::new(plan.memtable_bytes as usize, 0);
         let cache = plan.new_cache();
         // How many may be open is a matter of the states: each holds all of its files.
         let store = FileStore::new(env.clone(), dir.to_owned(), tail.database(), usize::MAX);
@@ -108,6 +112,7 @@ impl Shared {
         let space = DiskSpace::new(&core, full);
         Ok(Shared {
             backpressure: Backpressure::new(&core, &space),
+            budget,
             space,
             core,
         })

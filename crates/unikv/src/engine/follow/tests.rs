@@ -577,10 +577,10 @@ fn the_budget_of_a_follower_is_its_own() {
     for i in 0..3000_u32 {
         db.put(i.to_be_bytes(), [7; 200]).unwrap();
     }
-    let options = FollowOptions::default().memory_budget(1 << 20);
+    let options = FollowOptions::default().memory_budget(2 << 20);
     let follower = Db::follow_in(&machine.env(), "/db", options).unwrap();
     assert_eq!(follower.iter().count(), 3000);
-    assert_eq!(follower.stats().memory.budget, 1 << 20);
+    assert_eq!(follower.stats().memory.budget, 2 << 20);
     for bad in [
         FollowOptions::default().memory_budget(1),
         FollowOptions::default().refresh_every(Duration::ZERO),
@@ -588,6 +588,70 @@ fn the_budget_of_a_follower_is_its_own() {
         let error = Db::follow_in(&machine.env(), "/db", bad).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
+}
+
+/// Followers of a writer with a larger budget, beside it and after a kill: with little memory they
+/// are refused, and the figure that the error names is enough.
+#[test]
+fn a_follower_keeps_its_budget_or_names_what_it_needs() {
+    for (len, count) in [(1, 40_000_u32), (900, 4_000), (100_000, 40)] {
+        let machine = Machine::new(17);
+        let options = Options::default()
+            .memory_budget(256 << 20)
+            .memtable_bytes(64 << 20);
+        let (db, _) = machine.open(options);
+        let batch = |db: &Db, range: std::ops::Range<u32>| {
+            for i in range {
+                db.put(i.to_be_bytes(), vec![7; len]).unwrap();
+            }
+        };
+        batch(&db, 0..count / 2);
+        let small = FollowOptions::default().memory_budget(1 << 20);
+        let refused = |env: &Env| {
+            let error = Db::follow_in(env, "/db", small.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            figure_in(&error)
+        };
+        let needed = refused(&machine.env());
+        let enough = FollowOptions::default().memory_budget(needed);
+        let follower = Db::follow_in(&machine.env(), "/db", enough).unwrap();
+        let holds = |follower: &Follower, budget: u64| {
+            let memory = follower.stats().memory;
+            assert!(memory.total() <= budget, "{len}: {budget} {memory:?}");
+        };
+        assert_eq!(follower.iter().count() as u32, count / 2);
+        holds(&follower, needed);
+        // A refresh that would need more leaves what is shown.
+        batch(&db, count / 2..count);
+        let error = follower.refresh().unwrap_err();
+        assert!(figure_in(&error) > needed);
+        assert_eq!(follower.iter().count() as u32, count / 2);
+        let all_of_it = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
+        assert_eq!(all_of_it.iter().count() as u32, count);
+        db.flush().unwrap();
+        follower.refresh().unwrap();
+        assert_eq!(follower.iter().count() as u32, count);
+        holds(&follower, needed);
+        // What a kill has left in the log.
+        batch(&db, 0..count);
+        db.sync().unwrap();
+        let killed = Machine {
+            disk: machine.disk.process_kill(),
+            seed: 18,
+        };
+        let needed = refused(&killed.env());
+        let enough = FollowOptions::default().memory_budget(needed);
+        let follower = Db::follow_in(&killed.env(), "/db", enough).unwrap();
+        assert_eq!(follower.iter().count() as u32, count);
+        holds(&follower, needed);
+    }
+}
+
+/// The budget that an error asks for.
+fn figure_in(error: &crate::Error) -> u64 {
+    let after = error.remedy().split("`memory_budget` to ").nth(1).unwrap();
+    let figure = after.split(' ').next().unwrap();
+    figure.parse().unwrap()
 }
 
 /// What is in each keyspace.

@@ -33,8 +33,7 @@ const CURSOR_BYTES: u64 = 512;
 pub(super) const LEAST_BATCH_BYTES: u64 = 4 << 10;
 pub(super) const MOST_BATCH_BYTES: u64 = 4 << 20;
 
-/// Memory of an open database by part, in bytes: what is charged, which is what a part takes or may
-/// take before the charges are made again.
+/// Memory of an open database by part, in bytes, as of now.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -47,7 +46,8 @@ pub struct MemoryStats {
     pub indexes: u64,
     /// What is known of files, partitions and generations, also what iterators keep of it.
     pub metadata: u64,
-    /// Buffers of flushes and merges.
+    /// Buffers of flushes and merges: as much as they may take while any runs, else what is kept for
+    /// the next one.
     pub jobs: u64,
     /// Cursors of open iterators, what they fetch ahead, and what `handed_out` says.
     pub iterators: u64,
@@ -173,6 +173,16 @@ impl Arbiter {
         if !std::ptr::eq(tracked.version.as_ptr(), Arc::as_ptr(&view.version)) {
             tracked.look_at(&view.version, self.plan.block_bytes);
         }
+        if self.plan.writes {
+            self.expect_writes(&mut tracked, view);
+        }
+        self.fit_iterators();
+        self.fit_reads();
+        self.divide(&tracked)
+    }
+
+    /// Counts what flushes and the open memtable may take before the next view.
+    fn expect_writes(&self, tracked: &mut Tracked, view: &View) {
         // One flush runs at a time. While none waits, its memory is kept for the next.
         let together = flushed_together(&view.sealed, self.memtable_bytes());
         let next = view.sealed.iter().rev().take(together);
@@ -183,9 +193,6 @@ impl Arbiter {
         }
         let filled = view.memtable.table.bytes() as u64;
         tracked.growth_bytes = self.memtable_bytes().saturating_sub(filled);
-        self.fit_iterators();
-        self.fit_reads();
-        self.divide(&tracked)
     }
 
     /// At which the memtable is to be sealed at present.
@@ -257,8 +264,27 @@ impl Arbiter {
         expected.max(self.iterators_charged.load(Ordering::Relaxed))
     }
 
-    /// The memory by part.
-    pub(crate) fn stats(&self) -> MemoryStats {
+    /// The memory that each part takes now, where `idle_buffers` are kept for later files.
+    pub(crate) fn stats(&self, idle_buffers: u64) -> MemoryStats {
+        let tracked = self.tracked.lock();
+        let charges = self.charges(&tracked);
+        let replaced = |held: &(Weak<Version>, u64)| (held.0.strong_count() > 0).then_some(held.1);
+        let version = tracked.version.upgrade();
+        let jobs_run = !self.jobs.are_idle();
+        MemoryStats {
+            memtables: self.pool.allocated_bytes() as u64,
+            indexes: tracked.indexes.load(Ordering::Relaxed),
+            metadata: version.map_or(0, |version| version.memory_bytes() as u64)
+                + tracked.replaced.iter().filter_map(replaced).sum::<u64>(),
+            jobs: if jobs_run { charges.jobs } else { idle_buffers },
+            iterators: self.used_by_iterators(),
+            transactions: self.reads_used.load(Ordering::Relaxed),
+            ..charges
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn charged(&self) -> MemoryStats {
         self.charges(&self.tracked.lock())
     }
 
@@ -371,9 +397,9 @@ mod tests {
         let alone = one.batch_bytes();
         let more: Vec<_> = (0..99).map(|_| arbiter.open_iterator()).collect();
         assert_eq!(one.batch_bytes(), alone / 100);
-        let charged = arbiter.stats().iterators;
+        let charged = arbiter.charged().iterators;
         drop(more);
         assert_eq!(one.batch_bytes(), alone);
-        assert!(arbiter.stats().iterators < charged);
+        assert!(arbiter.charged().iterators < charged);
     }
 }

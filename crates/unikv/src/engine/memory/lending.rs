@@ -94,7 +94,7 @@ mod tests {
         let working = {
             let _job = arbiter.begin_job();
             assert_eq!(arbiter.lend(at(9000)), Some(LENT_AFTER), "a job runs");
-            assert!(arbiter.stats().total() <= budget);
+            assert!(arbiter.charged().total() <= budget);
             cache.capacity()
         };
         assert_eq!(arbiter.lend(at(9000)), Some(LENT_AFTER), "one has run");
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(arbiter.lend(at(11_000)), None);
         let lent = cache.capacity();
         assert!(lent > working + most, "{lent} after {working}");
-        assert!(arbiter.stats().total() <= budget && pool.idle_bytes() == 0);
+        assert!(arbiter.charged().total() <= budget && pool.idle_bytes() == 0);
         assert_eq!(arbiter.lend(at(20_000)), None);
 
         // The open memtable and the next one fill, and their writers find room.
@@ -115,7 +115,7 @@ mod tests {
         let three = filled();
         arbiter.divide(&arbiter.tracked.lock());
         assert!(working.abs_diff(cache.capacity()) < chunks, "{working}");
-        assert!(arbiter.stats().total() <= budget);
+        assert!(arbiter.charged().total() <= budget);
         drop((job, two, three));
         assert_eq!(arbiter.lend(at(30_000)), Some(LENT_AFTER));
     }

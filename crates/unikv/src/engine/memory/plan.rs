@@ -58,6 +58,8 @@ pub(crate) struct MemoryPlan {
     pub(crate) write_buffer_bytes: u64,
     pub(super) block_bytes: u64,
     merge_threads: u64,
+    /// Whether anything is written: no job runs in a follower, and no memtable grows by itself.
+    pub(super) writes: bool,
 }
 
 impl MemoryPlan {
@@ -77,6 +79,15 @@ impl MemoryPlan {
             write_buffer_bytes: budget / WRITE_BUFFER_PART / merge_threads,
             block_bytes: u64::from(options.block_bytes),
             merge_threads,
+            writes: true,
+        }
+    }
+
+    /// The plan of a follower, which writes nothing.
+    pub(crate) fn of_reader(options: &EffectiveOptions) -> MemoryPlan {
+        MemoryPlan {
+            writes: false,
+            ..MemoryPlan::of(options)
         }
     }
 
@@ -96,6 +107,9 @@ impl MemoryPlan {
 
     /// What merges that run on all threads take, and the buffers for the files of all jobs.
     pub(super) fn jobs_bytes(&self) -> u64 {
+        if !self.writes {
+            return 0;
+        }
         // A key table is built in a buffer that grows by doubling.
         let tables = self.merge_threads * 2 * self.key_table_bytes;
         let buffers = self.files() * (self.buffer_bytes() + GATHERED_BYTES);
@@ -104,6 +118,9 @@ impl MemoryPlan {
 
     /// What writers gather, and the buffers that are kept for later files.
     pub(super) fn standing_bytes(&self) -> u64 {
+        if !self.writes {
+            return 0;
+        }
         2 * self.group_bytes + IDLE_WRITE_BUFFERS.min(self.files()) * self.buffer_bytes()
     }
 

@@ -4,6 +4,7 @@
 //! removed here: opening the database does that afterwards, so a recovery that fails or is
 //! cut changes nothing.
 
+mod allowance;
 mod wal;
 
 use super::progress::Progress;
@@ -23,6 +24,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+pub(crate) use allowance::Allowance;
 pub(crate) use wal::{Replayed, WalReplay, check_keyspace, known_op};
 
 const NEWER: &str = "open it with the newer release that wrote it";

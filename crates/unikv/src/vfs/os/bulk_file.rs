@@ -240,6 +240,12 @@ impl BufferPool {
         idle.retain(|buffer| buffer.len <= len);
     }
 
+    /// Bytes of the buffers that no file has.
+    pub(super) fn idle_bytes(&self) -> u64 {
+        let idle = self.idle.lock();
+        idle.iter().map(|buffer| buffer.memory.len() as u64).sum()
+    }
+
     /// A buffer with arbitrary content.
     pub(super) fn take(self: &Arc<Self>) -> PooledBuffer {
         let idle = self.idle.lock().pop();
@@ -416,6 +422,7 @@ mod tests {
         }
         drop(taken);
         assert_eq!(pool.idle.lock().len(), MAX_IDLE_BUFFERS);
+        assert!(pool.idle_bytes() >= (MAX_IDLE_BUFFERS * MAX_BUFFER_LEN) as u64);
         let again = pool.take();
         assert_eq!(pool.idle.lock().len(), MAX_IDLE_BUFFERS - 1);
         assert_eq!(again.bytes().as_ptr().addr() % ALIGNMENT, 0);

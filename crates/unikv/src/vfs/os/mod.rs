@@ -197,6 +197,10 @@ impl Vfs for OsVfs {
         self.shared.buffers.limit(bytes);
     }
 
+    fn idle_buffer_bytes(&self) -> u64 {
+        self.shared.buffers.idle_bytes()
+    }
+
     fn reserve(&self, path: &Path, bytes: u64) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let file = self.directory.open(path, flags)?;

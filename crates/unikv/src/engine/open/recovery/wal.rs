@@ -3,6 +3,7 @@
 //! No locks.
 
 use super::super::progress::Progress;
+use super::allowance::Allowance;
 use super::wal_segments;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind, SeqNo};
 use crate::error::{Error, Result};
@@ -17,6 +18,7 @@ use crate::record::External;
 use crate::version::Version;
 use crate::version::file_names::{self, DirSurvey};
 use crate::vfs::file_store::FileStore;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,6 +51,8 @@ pub(crate) struct WalReplay<'a> {
     cache: &'a Arc<ReadCache>,
     pool: &'a Arc<ArenaPool>,
     memtable_bytes: u64,
+    /// The memory for all of them.
+    allowance: RefCell<Allowance>,
 }
 
 impl<'a> WalReplay<'a> {
@@ -65,7 +69,27 @@ impl<'a> WalReplay<'a> {
             cache,
             pool,
             memtable_bytes,
+            allowance: RefCell::new(Allowance::boundless()),
         }
+    }
+
+    /// Refuses what takes more memory.
+    pub(crate) fn within(self, allowance: Allowance) -> WalReplay<'a> {
+        WalReplay {
+            allowance: RefCell::new(allowance),
+            ..self
+        }
+    }
+
+    /// Whether there is room for a write. Without it those before it are not needed any more: in
+    /// the end all are [refused](WalReplay::check_room).
+    pub(crate) fn has_room(&self, write: &WalWrite<'_>) -> bool {
+        self.allowance.borrow_mut().takes(write)
+    }
+
+    /// Refuses what had no room.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        self.allowance.borrow().check()
     }
 
     /// Replays the WAL beyond what the version's tables hold.
@@ -91,6 +115,10 @@ impl<'a> WalReplay<'a> {
             if write.last_seq() <= flushed {
                 return Ok(());
             }
+            if !self.has_room(write) {
+                (memtables, newest) = (Vec::new(), None);
+                return Ok(());
+            }
             if self.is_large(write) {
                 let (large, large_expires) = self.large_memtable(segment, write, version)?;
                 memtables.extend(newest.take());
@@ -111,6 +139,7 @@ impl<'a> WalReplay<'a> {
         };
         let needed = version.counters.needed_log();
         let outcome = replay::replay(self.store, &segments, needed, &mut sink)?;
+        self.check_room()?;
         memtables.extend(newest);
         Ok(Replayed {
             memtables,
