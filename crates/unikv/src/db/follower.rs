@@ -83,8 +83,8 @@ impl Db {
     /// `NotFound` if there is none, `Incompatible` for a foreign directory, a newer format, or a
     /// writer on a file system on which processes cannot share memory; `Corruption` for damage that
     /// would lose data; `InvalidArgument` for options out of range, for a memory budget that is set
-    /// and has no room for what the writer has not flushed, or if the process may not keep all files
-    /// of the database open; `Io`.
+    /// and has no room for what the writer has not flushed, or if the process may not keep all
+    /// files of the database open; `Io`.
     pub fn follow(dir: impl AsRef<Path>, options: FollowOptions) -> Result<Follower> {
         Db::follow_in(&Env::os(), dir, options)
     }

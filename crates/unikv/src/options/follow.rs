@@ -15,10 +15,10 @@ pub struct FollowOptions {
 
 impl FollowOptions {
     /// Bytes of memory that the follower may take for its cache, its hash indexes and its
-    /// memtables, which hold what the writer has not flushed; at least 64 KiB. A follower that would
-    /// need more for these memtables is refused, and so is a refresh, by an error that names what is
-    /// needed. By default as much as the database has stored for its writer, and for the memtables
-    /// what they need.
+    /// memtables, which hold what the writer has not flushed; at least 64 KiB. A follower that
+    /// would need more for these memtables is refused, and so is a refresh, by an error that names
+    /// what is needed. By default as much as the database has stored for its writer, and for the
+    /// memtables what they need.
     pub fn memory_budget(mut self, bytes: u64) -> FollowOptions {
         self.memory_budget = Some(bytes);
         self

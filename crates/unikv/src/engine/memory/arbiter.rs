@@ -46,8 +46,8 @@ pub struct MemoryStats {
     pub indexes: u64,
     /// What is known of files, partitions and generations, also what iterators keep of it.
     pub metadata: u64,
-    /// Buffers of flushes and merges: as much as they may take while any runs, else what is kept for
-    /// the next one.
+    /// Buffers of flushes and merges: as much as they may take while any runs, else what is kept
+    /// for the next one.
     pub jobs: u64,
     /// Cursors of open iterators, what they fetch ahead, and what `handed_out` says.
     pub iterators: u64,
