@@ -71,12 +71,13 @@ impl Background {
             return plan.into_iter().collect();
         }
         let scope = self.scope(version);
-        let next = self.next_of_collections(version, &scope, is_free, &may);
-        next.unwrap_or_else(|| {
-            self.begin_collections(version, &scope, &may);
-            let next = self.next_of_collections(version, &scope, is_free, &may);
-            next.unwrap_or_default()
-        })
+        let rounds = &self.passes.collections;
+        let present = rounds.present(|pressure| *pressure == scope.pressure);
+        let present = present.filter(|round| self.still_serves(version, &scope, round, &may));
+        let next = |round| self.next_of_collections(version, &scope, &round, is_free, &may);
+        // What is chosen now serves: what a waiter finds due a worker must find, too.
+        let begun = || next(self.begin_collections(version, &scope, &may)?);
+        present.and_then(next).or_else(begun).unwrap_or_default()
     }
 
     fn scope(&self, version: &Arc<Version>) -> Scope {
@@ -93,23 +94,18 @@ impl Background {
         }
     }
 
-    /// What comes next of the present choice, nothing while others work on what is left of it;
-    /// `None`: there is no choice that still serves.
+    /// What comes next of a choice, nothing while others work on what is left of it; `None`: nothing
+    /// is left of it that could be done.
     fn next_of_collections(
         &self,
         version: &Arc<Version>,
         scope: &Scope,
+        round: &Round<Pressure>,
         is_free: &dyn Fn(PartitionId) -> bool,
         may: &dyn Fn(PartitionId) -> bool,
     ) -> Option<Vec<MergePlan>> {
-        let rounds = &self.passes.collections;
-        let round = rounds.present(|pressure| *pressure == scope.pressure)?;
         let left_alone = self.space.left_alone(version);
         let victims = round.files_in(version, |file| !left_alone.contains(file));
-        if !self.still_serves(version, scope, &round, &victims, may) {
-            rounds.end();
-            return None;
-        }
         let numbers = gc::numbers(&victims);
         let bytes_in = |partition: &Partition| {
             if round.is_of_files() {
@@ -126,7 +122,8 @@ impl Background {
                 may(partition.id).then(|| bytes.saturating_add(partition.key_table_bytes()))
             },
         };
-        match rounds.next(&round, self.most_together_bytes(version), &look) {
+        let most_bytes = self.most_together_bytes(version);
+        match self.passes.collections.next(round, most_bytes, &look) {
             Next::Partitions(partitions) => {
                 let plans = partitions.iter().map(|p| plan_of(p, &victims));
                 Some(plans.collect())
@@ -142,7 +139,6 @@ impl Background {
         version: &Arc<Version>,
         scope: &Scope,
         round: &Round<Pressure>,
-        victims: &[Arc<RecordFile>],
         can_run: &dyn Fn(PartitionId) -> bool,
     ) -> bool {
         let means = Means {
@@ -155,19 +151,20 @@ impl Background {
         if !round.is_of_files() {
             return excess == 0 && space.excess(limit, Pressure::Alone) > 0;
         }
+        let victims = round.files_in(version, |file| !means.left_alone.contains(file));
         let live = victims
             .iter()
             .map(|file| version.live(file.meta().number).bytes);
         excess > 0 && live.sum::<u64>() <= self.space.free_bytes() / FREE_PART
     }
 
-    /// Makes a new choice, if anything is to be reclaimed.
+    /// Makes a new choice in the place of the present one, if anything is to be reclaimed.
     fn begin_collections(
         &self,
         version: &Arc<Version>,
         scope: &Scope,
         can_run: &dyn Fn(PartitionId) -> bool,
-    ) {
+    ) -> Option<Round<Pressure>> {
         let means = Means {
             free_bytes: &|| self.space.free_bytes(),
             left_alone: &self.space.left_alone(version),
@@ -177,14 +174,16 @@ impl Background {
         let victims = gc::victims(version, space, limit, scope.pressure, &means);
         let mut found = gc::partitions_of(version, space, limit, &victims, &means);
         if found.is_empty() {
-            return;
+            self.passes.collections.end();
+            return None;
         }
         found.sort_by_key(|(gain, _)| Reverse(*gain));
         let is_of_files = found.iter().any(|(gain, _)| gain.moved_bytes > 0);
         let victims = if is_of_files { &victims[..] } else { &[] };
         let partitions = found.iter().map(|(_, partition)| partition.id);
         let round = Round::new(victims, partitions, scope.pressure);
-        self.passes.collections.begin(round);
+        self.passes.collections.begin(round.clone());
+        Some(round)
     }
 
     /// What garbage collection is to reclaim alone, and where first, among the partitions that may
