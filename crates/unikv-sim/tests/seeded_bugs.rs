@@ -599,6 +599,11 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
+        Seeded::EndedKeepsFiles,
+        unit("engine::keyspaces::tests::an_iterator_of_a_dropped_keyspace_keeps_no_files"),
+        0,
+    ),
+    Case(
         Seeded::FollowerBeyondBudget,
         unit("engine::follow::tests::a_follower_keeps_its_budget_or_names_what_it_needs"),
         0,

@@ -1,5 +1,5 @@
-//! The seeded bugs of large batches, of transactions, of the files that partitions share and of the
-//! budgets of followers, which stand after those of `list`.
+//! The seeded bugs of large batches, of transactions, of the files that partitions share, of the
+//! budgets of followers and of ended iterators, which stand after those of `list`.
 
 /// Declares the bugs that it is given, and these.
 macro_rules! and_of_writes {
@@ -44,6 +44,8 @@ macro_rules! and_of_writes {
             MovedInPart,
             /// I7: a follower takes what the log takes, whatever its budget is.
             FollowerBeyondBudget,
+            /// I7: an iterator that an error has ended keeps files until it is dropped.
+            EndedKeepsFiles,
         }
     };
 }

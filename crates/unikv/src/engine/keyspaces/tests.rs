@@ -145,6 +145,24 @@ fn what_is_taken_of_a_dropped_keyspace_fails_and_never_looks_empty() {
 }
 
 #[test]
+fn an_iterator_of_a_dropped_keyspace_keeps_no_files() {
+    let machine = Machine::new(31);
+    let (db, _) = machine.open(tiny());
+    let a = make(&db, "a");
+    fill(&a, 400, 1);
+    db.compact().unwrap();
+    let mut iter = a.iter();
+    iter.next().unwrap().unwrap();
+    a.drop_keyspace().unwrap();
+    db.quiesce().unwrap();
+    let pins = db.stats().pins;
+    assert!(pins.views == 1 && pins.files > 0, "{pins:?}");
+    assert!(is_gone(iter.next().unwrap()) && iter.next().is_none());
+    let pins = db.stats().pins;
+    assert_eq!((pins.views, pins.files), (0, 0));
+}
+
+#[test]
 fn the_files_of_a_dropped_keyspace_go_at_once_and_its_partitions_are_joined() {
     let machine = Machine::new(3);
     let (db, _) = machine.open(tiny());

@@ -355,7 +355,7 @@ impl Iter {
         let is_closed = self.holder.moment().read().core.is_closed();
         let closed = || Err(Error::closed());
         let next = if is_closed { closed() } else { next(self) };
-        self.ended = next.is_err();
+        self.end_if(next.is_err());
         let read = self.holder.moment().read();
         let why = |error| self.check_keyspace().err().unwrap_or(error);
         next.map_err(|error| read.core.unless_closed(why(error)))

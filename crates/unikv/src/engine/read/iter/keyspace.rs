@@ -1,7 +1,8 @@
-//! An iterator's keyspace may be dropped, or emptied, while it goes on.
+//! An iterator's keyspace may be dropped, or emptied, while it goes on, which ends it.
 
 use super::Iter;
 use crate::base::keys::KeyspaceId;
+use crate::base::seeded::seeded;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
 
@@ -12,6 +13,14 @@ impl Iter {
         match self.keyspace {
             KeyspaceId::DEFAULT => Ok(()),
             _ => self.check_named_keyspace(),
+        }
+    }
+
+    /// Ends the iteration if it `has_failed`. Whoever keeps the iterator keeps no files by it.
+    pub(super) fn end_if(&mut self, has_failed: bool) {
+        self.ended = has_failed;
+        if has_failed && !seeded!(EndedKeepsFiles) {
+            self.holder.release();
         }
     }
 
