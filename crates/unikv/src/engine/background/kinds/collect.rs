@@ -94,8 +94,8 @@ impl Background {
         }
     }
 
-    /// What comes next of a choice, nothing while others work on what is left of it; `None`: nothing
-    /// is left of it that could be done.
+    /// What comes next of a choice, nothing while others work on what is left of it; `None`:
+    /// nothing is left of it that could be done.
     fn next_of_collections(
         &self,
         version: &Arc<Version>,
