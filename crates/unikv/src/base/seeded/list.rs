@@ -1,5 +1,4 @@
-//! The list of seeded bugs, each with the promise that falls; others are in
-//! `writes`.
+//! The list of seeded bugs, each with the promise that falls; others are in `writes`.
 
 and_of_writes! {
     // The log.

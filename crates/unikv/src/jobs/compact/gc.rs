@@ -28,76 +28,132 @@ pub(crate) const MAX_VICTIMS: usize = 128;
 /// passes write key tables, and writers go on.
 pub(crate) const FREE_PART: u64 = 4;
 
-/// What passes can do.
-pub(crate) struct Means<'a> {
+/// By what garbage is chosen.
+pub(crate) struct Scope<'a> {
+    pub(crate) version: &'a Version,
+    pub(crate) space: Space,
+    pub(crate) limit: SpaceLimit,
+    pub(crate) pressure: Pressure,
+    pub(crate) left_alone: LeftAlone,
     /// What can be written to the disk. Asked only if there is something to reclaim.
-    pub(crate) free_bytes: &'a dyn Fn() -> u64,
-    pub(crate) left_alone: &'a LeftAlone,
+    pub(crate) free_bytes: Box<dyn Fn() -> u64 + 'a>,
     /// Whether a pass could begin in this partition now.
     pub(crate) can_run: &'a dyn Fn(PartitionId) -> bool,
 }
 
-/// Bytes of garbage that are to be reclaimed in value logs under `pressure`; zero while space is
-/// in bounds.
-pub(crate) fn excess(
-    version: &Version,
-    space: &Space,
-    limit: SpaceLimit,
-    pressure: Pressure,
-    means: &Means<'_>,
-) -> u64 {
-    let mut excess = space.excess(limit, pressure);
-    if space.older_bytes > 0 && pressure == Pressure::Alone {
-        // Older versions come first: only the pass that drops them shows what is dead in value
-        // logs. What no pass can drop now is not waited for.
-        let partitions = version
-            .partitions()
-            .iter()
-            .filter(|p| (means.can_run)(p.id));
-        let obsolete = partitions.map(|p| obsolete_in(p, limit, means.left_alone));
-        excess = excess.saturating_sub(obsolete.sum());
-    }
-    excess
+/// What a collection does in a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Gain {
+    /// Bytes that the partition has in the victims.
+    pub(crate) moved_bytes: u64,
+    /// Bytes of obsolete versions that are dropped.
+    pub(crate) dropped_bytes: u64,
 }
 
-/// The value logs to be reclaimed under `pressure`, best first; none while space is in bounds.
-pub(crate) fn victims(
-    version: &Version,
-    space: &Space,
-    limit: SpaceLimit,
-    pressure: Pressure,
-    means: &Means<'_>,
-) -> Vec<Arc<RecordFile>> {
-    let excess = excess(version, space, limit, pressure, means);
-    if excess == 0 {
-        return Vec::new();
-    }
-    let pass_bytes = space.pass_bytes(limit);
-    // Not even the best of them may fill the disk: nothing is freed before all of it is copied.
-    let most_bytes = (means.free_bytes)() / FREE_PART;
-    let candidates = candidates(version);
-    let candidates = candidates.filter(|(.., file)| !means.left_alone.contains(file.meta().number));
-    let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = candidates.collect();
-    // Most dead bytes per live byte first, compared without division.
-    files.sort_unstable_by(|a, b| {
-        let ratio = |x: u64, y: u64| u128::from(x) * u128::from(y + 1);
-        ratio(b.0, a.1).cmp(&ratio(a.0, b.1))
-    });
-    let (mut reclaimed, mut copied) = (0, 0);
-    let mut chosen = Vec::new();
-    for (dead, live, file) in files {
-        if dead == 0 || reclaimed >= excess || chosen.len() >= MAX_VICTIMS {
-            break;
+impl<'a> Scope<'a> {
+    /// Bytes of garbage that are to be reclaimed in value logs; zero while space is in bounds.
+    pub(crate) fn excess(&self) -> u64 {
+        let mut excess = self.space.excess(self.limit, self.pressure);
+        if self.space.older_bytes > 0 && self.pressure == Pressure::Alone {
+            // Older versions come first: only the pass that drops them shows what is dead in value
+            // logs. What no pass can drop now is not waited for.
+            let obsolete = self.runnable().map(|p| self.obsolete_in(p));
+            excess = excess.saturating_sub(obsolete.sum());
         }
-        let fits = copied + live <= pass_bytes || chosen.is_empty();
-        if !fits || copied + live > most_bytes {
-            continue;
-        }
-        reclaimed += dead;
-        copied += live;
-        chosen.push(Arc::clone(file));
+        excess
     }
-    chosen
+
+    /// Whether a pass is due that drops obsolete versions alone.
+    pub(crate) fn is_obsolete_due(&self) -> bool {
+        self.space.excess(self.limit, Pressure::Alone) > 0
+    }
+
+    /// Bytes of live records that all victims may have together: not even the best of them may fill
+    /// the disk, as nothing is freed before all of it is copied.
+    pub(crate) fn most_live_bytes(&self) -> u64 {
+        (self.free_bytes)() / FREE_PART
+    }
+
+    /// The value logs to be reclaimed, best first; none while space is in bounds.
+    pub(crate) fn victims(&self) -> Vec<Arc<RecordFile>> {
+        let excess = self.excess();
+        if excess == 0 {
+            return Vec::new();
+        }
+        let pass_bytes = self.space.pass_bytes(self.limit);
+        let most_bytes = self.most_live_bytes();
+        let candidates = candidates(self.version);
+        let candidates =
+            candidates.filter(|(.., file)| !self.left_alone.contains(file.meta().number));
+        let mut files: Vec<(u64, u64, &Arc<RecordFile>)> = candidates.collect();
+        // Most dead bytes per live byte first, compared without division.
+        files.sort_unstable_by(|a, b| {
+            let ratio = |x: u64, y: u64| u128::from(x) * u128::from(y + 1);
+            ratio(b.0, a.1).cmp(&ratio(a.0, b.1))
+        });
+        let (mut reclaimed, mut copied) = (0, 0);
+        let mut chosen = Vec::new();
+        for (dead, live, file) in files {
+            if dead == 0 || reclaimed >= excess || chosen.len() >= MAX_VICTIMS {
+                break;
+            }
+            let fits = copied + live <= pass_bytes || chosen.is_empty();
+            if !fits || copied + live > most_bytes {
+                continue;
+            }
+            reclaimed += dead;
+            copied += live;
+            chosen.push(Arc::clone(file));
+        }
+        chosen
+    }
+
+    /// The partitions, of those that can run, in which live records of the victims are; without any
+    /// of them and with space out of bounds, those whose key tables keep obsolete versions.
+    pub(crate) fn partitions_of(
+        &self,
+        victims: &[Arc<RecordFile>],
+    ) -> Vec<(Gain, &'a Arc<Partition>)> {
+        let is_obsolete_due = self.is_obsolete_due();
+        if victims.is_empty() && !is_obsolete_due {
+            return Vec::new();
+        }
+        let files = numbers(victims);
+        let gain_in = |partition: &Partition| Gain {
+            moved_bytes: bytes_in(partition, &files),
+            dropped_bytes: if is_obsolete_due {
+                self.obsolete_in(partition)
+            } else {
+                0
+            },
+        };
+        let gains = self.runnable().map(|p| (gain_in(p), p));
+        let mut found: Vec<_> = gains.filter(|(gain, _)| *gain > Gain::default()).collect();
+        if found.iter().any(|(gain, _)| gain.moved_bytes > 0) {
+            found.retain(|(gain, _)| gain.moved_bytes > 0);
+        }
+        found
+    }
+
+    /// The first of them: that with most records in the victims, or most obsolete versions.
+    pub(crate) fn partition_of(&self, victims: &[Arc<RecordFile>]) -> Option<&'a Arc<Partition>> {
+        let found = self.partitions_of(victims).into_iter();
+        let most = found.max_by_key(|(gain, _)| *gain);
+        most.map(|(_, partition)| partition)
+    }
+
+    /// Bytes of obsolete versions that a pass in the partition drops.
+    pub(crate) fn obsolete_in(&self, partition: &Partition) -> u64 {
+        let tables = partition.key_tables.iter().map(|table| table.meta());
+        let tables = tables.filter(|table| !self.left_alone.contains(table.number));
+        let bytes = tables.map(|table| obsolete_bytes(table, self.limit.horizon));
+        bytes.sum()
+    }
+
+    fn runnable(&self) -> impl Iterator<Item = &'a Arc<Partition>> {
+        let partitions = self.version.partitions().iter();
+        partitions.filter(|p| (self.can_run)(p.id))
+    }
 }
 
 /// The value logs that a pass can reclaim: dead bytes, live bytes, file.
@@ -123,13 +179,6 @@ pub(crate) fn stuck_bytes(version: &Version, horizon: Horizon, left_alone: &Left
     logs.map(|(dead, ..)| dead).chain(obsolete).sum()
 }
 
-/// Bytes of obsolete versions that a pass in the partition drops.
-pub(crate) fn obsolete_in(partition: &Partition, limit: SpaceLimit, left_alone: &LeftAlone) -> u64 {
-    let tables = partition.key_tables.iter().map(|table| table.meta());
-    let tables = tables.filter(|table| !left_alone.contains(table.number));
-    tables.map(|t| obsolete_bytes(t, limit.horizon)).sum()
-}
-
 /// The numbers of some files.
 pub(crate) fn numbers(files: &[Arc<RecordFile>]) -> HashSet<FileNumber> {
     files.iter().map(|file| file.meta().number).collect()
@@ -144,58 +193,4 @@ pub(crate) fn bytes_in(partition: &Partition, files: &HashSet<FileNumber>) -> u6
     let refs = tables.flat_map(|table| &table.refs);
     let refs = refs.filter(|refs| files.contains(&refs.file));
     refs.map(|refs| refs.bytes).sum()
-}
-
-/// What a collection does in a partition.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Gain {
-    /// Bytes that the partition has in the victims.
-    pub(crate) moved_bytes: u64,
-    /// Bytes of obsolete versions that are dropped.
-    pub(crate) dropped_bytes: u64,
-}
-
-/// The partitions, of those that can run, in which live records of the victims are; without any of
-/// them and with space out of bounds, those whose key tables keep obsolete versions.
-pub(crate) fn partitions_of<'a>(
-    version: &'a Version,
-    space: &Space,
-    limit: SpaceLimit,
-    victims: &[Arc<RecordFile>],
-    means: &Means<'_>,
-) -> Vec<(Gain, &'a Arc<Partition>)> {
-    let is_obsolete_due = space.excess(limit, Pressure::Alone) > 0;
-    if victims.is_empty() && !is_obsolete_due {
-        return Vec::new();
-    }
-    let files = numbers(victims);
-    let gain_in = |partition: &Partition| Gain {
-        moved_bytes: bytes_in(partition, &files),
-        dropped_bytes: if is_obsolete_due {
-            obsolete_in(partition, limit, means.left_alone)
-        } else {
-            0
-        },
-    };
-    let partitions = version.partitions().iter();
-    let can_run = partitions.filter(|p| (means.can_run)(p.id));
-    let gains = can_run.map(|p| (gain_in(p), p));
-    let mut found: Vec<_> = gains.filter(|(gain, _)| *gain > Gain::default()).collect();
-    if found.iter().any(|(gain, _)| gain.moved_bytes > 0) {
-        found.retain(|(gain, _)| gain.moved_bytes > 0);
-    }
-    found
-}
-
-/// The first of them: that with most records in the victims, or most obsolete versions.
-pub(crate) fn partition_of<'a>(
-    version: &'a Version,
-    space: &Space,
-    limit: SpaceLimit,
-    victims: &[Arc<RecordFile>],
-    means: &Means<'_>,
-) -> Option<&'a Arc<Partition>> {
-    let found = partitions_of(version, space, limit, victims, means);
-    let most = found.into_iter().max_by_key(|(gain, _)| *gain);
-    most.map(|(_, partition)| partition)
 }

@@ -23,7 +23,7 @@ pub(crate) struct MovedValues {
     most_bytes: u64,
     writer: Option<RecordWriter>,
     dictionary: CopyDictionary,
-    /// The keyspace of which the dictionary is, if there may be one.
+    /// The keyspace of the dictionary, if there may be one.
     of: Option<KeyspaceId>,
     finished: Vec<RecordFileMeta>,
 }

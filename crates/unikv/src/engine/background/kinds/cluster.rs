@@ -16,7 +16,7 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::IDLE;
 use crate::engine::background::kinds::merge::{MergePlan, partitions_of};
-use crate::engine::background::passes::{Choice, Look, MOST_TOGETHER_BYTES, Next, Round};
+use crate::engine::background::passes::{Choice, Look, MOST_TOGETHER_BYTES, Round};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
@@ -179,27 +179,21 @@ impl Background {
             return None;
         }
         let copies = self.most_copies(&catalog.version);
-        let slice = self.next_of_round(ask, is_idle, &copies);
-        // A choice that is not used up has a slice, or other workers hold the partitions that are
-        // left of it.
-        if slice.is_some()
-            || self
-                .passes
-                .clusterings
-                .present(|choice| choice.is_idle == is_idle)
-                .is_some()
-        {
-            return slice;
-        }
-        self.begin_round(ask, is_idle, &copies)
+        let present = self.next_of_round(ask, is_idle, &copies);
+        let plans = present.or_else(|| self.begin_round(ask, is_idle, &copies))?;
+        (!plans.is_empty()).then_some(Plan::Slice(plans))
     }
 
-    /// A slice of the present choice, which ends here when none of its partitions is due.
-    fn next_of_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Plan> {
-        let round = self
-            .passes
-            .clusterings
-            .present(|choice| choice.is_idle == is_idle)?;
+    /// A slice of the present choice; it is empty while others work on the rest. `None`: no choice
+    /// serves any more.
+    fn next_of_round(
+        &self,
+        ask: &Ask<'_>,
+        is_idle: bool,
+        copies: &Copies,
+    ) -> Option<Vec<MergePlan>> {
+        let rounds = &self.passes.clusterings;
+        let round = rounds.present(|choice| choice.is_idle == is_idle)?;
         let version = &ask.catalog.version;
         let left_alone = self.space.left_alone(version);
         let victims = round.files_in(version, |file| !left_alone.contains(file));
@@ -207,7 +201,7 @@ impl Background {
             .iter()
             .map(|file| version.live(file.meta().number).bytes);
         if live.sum::<u64>() > self.room(version, is_idle) {
-            self.passes.clusterings.end();
+            rounds.end();
             return None;
         }
         let numbers = gc::numbers(&victims);
@@ -224,16 +218,13 @@ impl Background {
                 (may_move && is_due(cost, partition, most, is_idle)).then_some(cost)
             },
         };
-        let Next::Partitions(partitions) = self.passes.clusterings.next(&round, most_bytes, &look)
-        else {
-            return None;
-        };
+        let partitions = rounds.next(&round, most_bytes, &look)?;
         let plans = partitions.iter().map(|p| plan_of(p, &victims));
-        Some(Plan::Slice(plans.collect()))
+        Some(plans.collect())
     }
 
     /// Makes a new choice. Its first slice.
-    fn begin_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Plan> {
+    fn begin_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Vec<MergePlan>> {
         let version = &ask.catalog.version;
         let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
         let slice_bytes = self.slice_bytes(version);

@@ -1,22 +1,20 @@
 //! Collecting garbage alone, when no merge takes it along in time (see
 //! [`crate::jobs::compact::gc`]).
 //!
-//! What is reclaimed is chosen once for many partitions ([`Round`]), of which small ones share a
-//! job.
+//! One choice of victims serves many partitions ([`Round`]), and small partitions share a job.
 
 use crate::base::keys::PartitionId;
 use crate::engine::background::kinds::merge::{MergePlan, partitions_of};
-use crate::engine::background::passes::{Look, Next, Round};
+use crate::engine::background::passes::{Look, Round};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::Error;
-use crate::jobs::compact::gc::{self, FREE_PART, Means};
+use crate::jobs::compact::gc::{self, Scope};
 use crate::jobs::compact::left_alone::LeftAlone;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::compact::tight_gc;
 use crate::jobs::space::garbage::Pressure;
-use crate::jobs::space::{Space, SpaceLimit};
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
 use std::cmp::Reverse;
@@ -48,13 +46,6 @@ impl JobKind for Collections {
     }
 }
 
-/// What collections are chosen by.
-struct Scope {
-    limit: SpaceLimit,
-    space: Space,
-    pressure: Pressure,
-}
-
 impl Background {
     /// The collections that are due in the partitions that are free, as one job.
     pub(crate) fn plan_collections(
@@ -70,48 +61,65 @@ impl Background {
             let plan = first.map(|(victims, partition)| plan_of(partition, &victims));
             return plan.into_iter().collect();
         }
-        let scope = self.scope(version);
+        let scope = self.due_scope(version, &may);
         let rounds = &self.passes.collections;
         let present = rounds.present(|pressure| *pressure == scope.pressure);
-        let present = present.filter(|round| self.still_serves(version, &scope, round, &may));
-        let next = |round| self.next_of_collections(version, &scope, &round, is_free, &may);
-        // What is chosen now serves: what a waiter finds due a worker must find, too.
-        let begun = || next(self.begin_collections(version, &scope, &may)?);
+        let present = present.filter(|round| still_serves(&scope, round));
+        let next = |round| self.next_of_collections(&scope, &round, is_free);
+        // A choice made now serves: workers must find every collection that waiters find.
+        let begun = || next(self.begin_collections(&scope)?);
         present.and_then(next).or_else(begun).unwrap_or_default()
     }
 
-    fn scope(&self, version: &Arc<Version>) -> Scope {
+    /// By what garbage is chosen under `pressure`, among the partitions that can run.
+    fn scope<'a>(
+        &'a self,
+        version: &'a Arc<Version>,
+        pressure: Pressure,
+        can_run: &'a dyn Fn(PartitionId) -> bool,
+    ) -> Scope<'a> {
         let limit = self.space.space_limit();
+        Scope {
+            version,
+            space: self.space.space_of(version, limit.horizon),
+            limit,
+            pressure,
+            left_alone: self.space.left_alone(version),
+            free_bytes: Box::new(|| self.space.free_bytes()),
+            can_run,
+        }
+    }
+
+    /// The same under the pressure that is due.
+    fn due_scope<'a>(
+        &'a self,
+        version: &'a Arc<Version>,
+        can_run: &'a dyn Fn(PartitionId) -> bool,
+    ) -> Scope<'a> {
         let pressure = if self.garbage_requests.any() {
             Pressure::Riding
         } else {
             Pressure::Alone
         };
-        Scope {
-            space: self.space.space_of(version, limit.horizon),
-            limit,
-            pressure,
-        }
+        self.scope(version, pressure, can_run)
     }
 
-    /// What comes next of a choice, nothing while others work on what is left of it; `None`:
-    /// nothing is left of it that could be done.
+    /// The next job of a choice; it is empty while others work on the rest. `None`: nothing is left
+    /// that could be done.
     fn next_of_collections(
         &self,
-        version: &Arc<Version>,
-        scope: &Scope,
+        scope: &Scope<'_>,
         round: &Round<Pressure>,
         is_free: &dyn Fn(PartitionId) -> bool,
-        may: &dyn Fn(PartitionId) -> bool,
     ) -> Option<Vec<MergePlan>> {
-        let left_alone = self.space.left_alone(version);
-        let victims = round.files_in(version, |file| !left_alone.contains(file));
+        let version = scope.version;
+        let victims = round.files_in(version, |file| !scope.left_alone.contains(file));
         let numbers = gc::numbers(&victims);
         let bytes_in = |partition: &Partition| {
             if round.is_of_files() {
                 gc::bytes_in(partition, &numbers)
             } else {
-                gc::obsolete_in(partition, scope.limit, &left_alone)
+                scope.obsolete_in(partition)
             }
         };
         let look = Look {
@@ -119,60 +127,20 @@ impl Background {
             is_free,
             bytes_in: &bytes_in,
             cost_if_due: &|bytes, partition| {
-                may(partition.id).then(|| bytes.saturating_add(partition.key_table_bytes()))
+                let cost = bytes.saturating_add(partition.key_table_bytes());
+                (scope.can_run)(partition.id).then_some(cost)
             },
         };
         let most_bytes = self.most_together_bytes(version);
-        match self.passes.collections.next(round, most_bytes, &look) {
-            Next::Partitions(partitions) => {
-                let plans = partitions.iter().map(|p| plan_of(p, &victims));
-                Some(plans.collect())
-            }
-            Next::AtWork => Some(Vec::new()),
-            Next::Ended => None,
-        }
-    }
-
-    /// Whether what was chosen is still to be reclaimed, and there is room for it.
-    fn still_serves(
-        &self,
-        version: &Arc<Version>,
-        scope: &Scope,
-        round: &Round<Pressure>,
-        can_run: &dyn Fn(PartitionId) -> bool,
-    ) -> bool {
-        let means = Means {
-            free_bytes: &|| self.space.free_bytes(),
-            left_alone: &self.space.left_alone(version),
-            can_run,
-        };
-        let (limit, space) = (scope.limit, &scope.space);
-        let excess = gc::excess(version, space, limit, scope.pressure, &means);
-        if !round.is_of_files() {
-            return excess == 0 && space.excess(limit, Pressure::Alone) > 0;
-        }
-        let victims = round.files_in(version, |file| !means.left_alone.contains(file));
-        let live = victims
-            .iter()
-            .map(|file| version.live(file.meta().number).bytes);
-        excess > 0 && live.sum::<u64>() <= self.space.free_bytes() / FREE_PART
+        let partitions = self.passes.collections.next(round, most_bytes, &look)?;
+        let plans = partitions.iter().map(|p| plan_of(p, &victims));
+        Some(plans.collect())
     }
 
     /// Makes a new choice in the place of the present one, if anything is to be reclaimed.
-    fn begin_collections(
-        &self,
-        version: &Arc<Version>,
-        scope: &Scope,
-        can_run: &dyn Fn(PartitionId) -> bool,
-    ) -> Option<Round<Pressure>> {
-        let means = Means {
-            free_bytes: &|| self.space.free_bytes(),
-            left_alone: &self.space.left_alone(version),
-            can_run,
-        };
-        let (limit, space) = (scope.limit, &scope.space);
-        let victims = gc::victims(version, space, limit, scope.pressure, &means);
-        let mut found = gc::partitions_of(version, space, limit, &victims, &means);
+    fn begin_collections(&self, scope: &Scope<'_>) -> Option<Round<Pressure>> {
+        let victims = scope.victims();
+        let mut found = scope.partitions_of(&victims);
         if found.is_empty() {
             self.passes.collections.end();
             return None;
@@ -189,59 +157,37 @@ impl Background {
     /// What garbage collection is to reclaim alone, and where first, among the partitions that may
     /// be.
     pub(crate) fn first_collection<'a>(
-        &self,
+        &'a self,
         version: &'a Arc<Version>,
-        can_run: &dyn Fn(PartitionId) -> bool,
+        can_run: &'a dyn Fn(PartitionId) -> bool,
     ) -> Option<(Vec<Arc<RecordFile>>, &'a Arc<Partition>)> {
-        let Scope {
-            limit,
-            space,
-            pressure,
-        } = self.scope(version);
-        let means = Means {
-            free_bytes: &|| self.space.free_bytes(),
-            left_alone: &self.space.left_alone(version),
-            can_run,
-        };
+        let scope = self.due_scope(version, can_run);
         let victims = match self.space.tight_space() {
-            None => gc::victims(version, &space, limit, pressure, &means),
-            Some(free_bytes) => tight_gc::victims(version, free_bytes, means.left_alone),
+            None => scope.victims(),
+            Some(free_bytes) => tight_gc::victims(version, free_bytes, &scope.left_alone),
         };
-        let partition = gc::partition_of(version, &space, limit, &victims, &means)?;
+        let partition = scope.partition_of(&victims)?;
         Some((victims, partition))
     }
 
     /// What a merge takes along.
     pub(crate) fn riding_victims(&self, version: &Arc<Version>) -> Vec<Arc<RecordFile>> {
-        let limit = self.space.space_limit();
-        let space = self.space.space_of(version, limit.horizon);
-        let means = Means {
-            free_bytes: &|| self.space.free_bytes(),
-            left_alone: &self.space.left_alone(version),
-            can_run: &|_| true,
-        };
-        gc::victims(version, &space, limit, Pressure::Riding, &means)
+        self.scope(version, Pressure::Riding, &|_| true).victims()
     }
 
     /// What would be reclaimed under `pressure` if all of it could be read and would fit, and where
     /// first.
     pub(crate) fn all_garbage<'a>(
-        &self,
+        &'a self,
         version: &'a Arc<Version>,
         pressure: Pressure,
     ) -> (Vec<Arc<RecordFile>>, Option<&'a Arc<Partition>>) {
-        let limit = self.space.space_limit();
-        let space = Space {
-            stuck_bytes: 0,
-            ..self.space.space_of(version, limit.horizon)
-        };
-        let means = Means {
-            free_bytes: &|| u64::MAX,
-            left_alone: &LeftAlone::default(),
-            can_run: &|_| true,
-        };
-        let victims = gc::victims(version, &space, limit, pressure, &means);
-        let partition = gc::partition_of(version, &space, limit, &victims, &means);
+        let mut scope = self.scope(version, pressure, &|_| true);
+        scope.space.stuck_bytes = 0;
+        scope.left_alone = LeftAlone::default();
+        scope.free_bytes = Box::new(|| u64::MAX);
+        let victims = scope.victims();
+        let partition = scope.partition_of(&victims);
         (victims, partition)
     }
 
@@ -253,6 +199,18 @@ impl Background {
         let is_due = self.first_collection(&version, &|_| true).is_some();
         (is_there && !is_due).then_some(error)
     }
+}
+
+/// Whether a choice is still to be reclaimed, and there is room for it.
+fn still_serves(scope: &Scope<'_>, round: &Round<Pressure>) -> bool {
+    if !round.is_of_files() {
+        return scope.is_obsolete_due();
+    }
+    let victims = round.files_in(scope.version, |file| !scope.left_alone.contains(file));
+    let live = victims
+        .iter()
+        .map(|file| scope.version.live(file.meta().number).bytes);
+    scope.excess() > 0 && live.sum::<u64>() <= scope.most_live_bytes()
 }
 
 fn plan_of(partition: &Arc<Partition>, victims: &[Arc<RecordFile>]) -> MergePlan {

@@ -60,16 +60,22 @@ impl<W: Clone> Rounds<W> {
         *self.0.lock() = None;
     }
 
-    /// The choice, if it was made for a purpose of which `is_still` holds.
+    /// The choice, if `is_still` holds of its purpose.
     pub(crate) fn present(&self, is_still: impl Fn(&W) -> bool) -> Option<Round<W>> {
         let round = self.0.lock().clone();
         round.filter(|round| is_still(&round.purpose))
     }
 
-    /// The partitions of `round` that one job takes: as many as read no more than `most_bytes`, if
-    /// they are several. Of a small one, most is the cost that each job has. The choice ends here
-    /// when none of its partitions is due.
-    pub(crate) fn next(&self, round: &Round<W>, most_bytes: u64, look: &Look<'_>) -> Next {
+    /// The partitions of `round` that one job takes, in key order, since the values that it moves
+    /// share a file: if they are several, they read no more than `most_bytes`. Of a small one, most
+    /// is the cost that each job has. There are none while others work on what is left; `None`:
+    /// none is due any more, and the choice ends here.
+    pub(crate) fn next(
+        &self,
+        round: &Round<W>,
+        most_bytes: u64,
+        look: &Look<'_>,
+    ) -> Option<Vec<Arc<Partition>>> {
         let (mut all_done, mut is_at_work, mut left) = (true, false, most_bytes);
         let mut taken = Vec::new();
         for (nth, id) in round.partitions.iter().enumerate().skip(round.next) {
@@ -93,16 +99,12 @@ impl<W: Clone> Rounds<W> {
                 self.passed(nth + 1);
             }
         }
-        // What is moved shares a file, in key order.
-        taken.sort_by(|a, b| a.start.cmp(&b.start));
-        match (taken.is_empty(), is_at_work) {
-            (false, _) => Next::Partitions(taken),
-            (true, true) => Next::AtWork,
-            (true, false) => {
-                self.end();
-                Next::Ended
-            }
+        if taken.is_empty() && !is_at_work {
+            self.end();
+            return None;
         }
+        taken.sort_by(|a, b| a.start.cmp(&b.start));
+        Some(taken)
     }
 
     /// The partitions before this one are done.
@@ -116,21 +118,12 @@ impl<W: Clone> Rounds<W> {
 /// How partitions of a choice are looked at.
 pub(crate) struct Look<'a> {
     pub(crate) version: &'a Version,
-    /// Whether nobody works on the partition.
+    /// Whether the partition is free of a lease.
     pub(crate) is_free: &'a dyn Fn(PartitionId) -> bool,
     /// Bytes that are left to do in it.
     pub(crate) bytes_in: &'a dyn Fn(&Partition) -> u64,
     /// What a job reads for these bytes of it, if the job is due and may begin.
     pub(crate) cost_if_due: &'a dyn Fn(u64, &Partition) -> Option<u64>,
-}
-
-/// What comes next of a choice.
-pub(crate) enum Next {
-    Partitions(Vec<Arc<Partition>>),
-    /// Others work on what is left of it.
-    AtWork,
-    /// Nothing is left of it that could be done.
-    Ended,
 }
 
 impl<W> Round<W> {
@@ -153,7 +146,7 @@ impl<W> Round<W> {
         !self.files.is_empty()
     }
 
-    /// Its files that a version still has and of which `may_go` holds.
+    /// The files that a version still has, if `may_go` allows them.
     pub(crate) fn files_in(
         &self,
         version: &Version,

@@ -60,9 +60,14 @@ impl Background {
     ) -> Vec<MergePlan> {
         let catalog = ask.catalog;
         let victims = gc::numbers(riding);
-        let cost_of = |p: &Partition| cost_of(p).saturating_add(gc::bytes_in(p, &victims));
+        // What is left beside a partition. Its values in the victims are counted last: that looks
+        // at each of its pointers.
+        let beside = |left: u64, p: &Partition| {
+            let left = left.checked_sub(cost_of(p))?;
+            left.checked_sub(gc::bytes_in(p, &victims))
+        };
         let most = self.most_together_bytes(&catalog.version);
-        let mut left = most.saturating_sub(cost_of(&first.partition));
+        let mut left = beside(most, &first.partition).unwrap_or(0);
         let first_id = first.partition.id;
         let mut plans = vec![first];
         if left == 0 {
@@ -71,7 +76,7 @@ impl Background {
         let is_other = |p: &Partition| p.id != first_id && ask.is_free(p.id);
         let others = ready(ask).filter(|p| is_other(p));
         let mut others: Vec<_> = others.map(|p| (oldest_file(catalog, p), p)).collect();
-        // Of those of one age, neighbours follow one another: what they have of a table does, too.
+        // Partitions of one age come in key order, and so do their shares of a table.
         others.sort_unstable_by_key(|(file, p)| {
             let file = slip!(MergeSmallInKeyOrder, None, *file);
             (file, p.start.as_slice())
@@ -80,7 +85,7 @@ impl Background {
             if plans.len() >= MOST_TOGETHER {
                 break;
             }
-            let Some(rest) = left.checked_sub(cost_of(partition)) else {
+            let Some(rest) = beside(left, partition) else {
                 continue;
             };
             left = rest;
@@ -149,7 +154,7 @@ impl Background {
     }
 }
 
-/// The partitions of which a merge is in question, leased or not.
+/// The partitions whose merge is in question, leased or not.
 pub(crate) fn ready<'a>(ask: &'a Ask<'_>) -> impl Iterator<Item = &'a Arc<Partition>> {
     let frozen = ask.catalog.frozen_partitions();
     frozen.filter(|p| ask.allows(MERGE, Some(p.id)))
