@@ -26,6 +26,8 @@ pub(crate) struct MovedValues {
     /// The keyspace of the dictionary, if there may be one.
     of: Option<KeyspaceId>,
     finished: Vec<RecordFileMeta>,
+    /// Whether a file was begun. One that could not be ended is in neither of the others.
+    has_begun: bool,
 }
 
 impl MovedValues {
@@ -37,12 +39,13 @@ impl MovedValues {
             dictionary: CopyDictionary::default(),
             of: None,
             finished: Vec::new(),
+            has_begun: false,
         }
     }
 
     /// Whether any value has been written, or may have been.
     pub(crate) fn are_any(&self) -> bool {
-        self.writer.is_some() || !self.finished.is_empty()
+        self.has_begun
     }
 
     /// The file to write the next value to, which is of `key` and moves out of one of `victims`.
@@ -71,6 +74,7 @@ impl MovedValues {
                     .choose(victims, compression, keyspace, known);
                 let create = |number| RecordWriter::create(context.store, number, 0);
                 let writer = context.begin_file(file_names::record, create)?;
+                self.has_begun = true;
                 slot.insert(writer.with_dictionary(self.dictionary.get()))
             }
         })
