@@ -79,8 +79,7 @@ impl Aftermath {
     /// Cuts the power at each of the moments, and after another opening. Returns the number of
     /// disks that were recovered after a cut.
     pub fn explore(&self, seed: u64) -> u64 {
-        let mut taken = std::mem::take(&mut *self.taken.lock().expect("nobody panics with it"));
-        doubt_the_time(&mut taken.moments);
+        let taken = std::mem::take(&mut *self.taken.lock().expect("nobody panics with it"));
         let mut images = Images::default();
         for moment in &taken.moments {
             let _at = story::scope("UNIKV_CUT_AT", moment.call);
@@ -110,24 +109,6 @@ impl Aftermath {
             reopened(moment, seed, &mut images);
         }
         images.count
-    }
-}
-
-/// What has failed may be what would have noted the time.
-fn doubt_the_time(moments: &mut [Moment]) {
-    let mut last: Option<(Arc<Oracle>, Arc<Oracle>)> = None;
-    for moment in moments {
-        let oracle = &mut moment.standing.oracle;
-        let known = last.as_ref().filter(|(sure, _)| Arc::ptr_eq(sure, oracle));
-        let unsure = match known {
-            Some((_, unsure)) => Arc::clone(unsure),
-            None => {
-                let mut unsure = Oracle::clone(oracle);
-                unsure.times.unsure = true;
-                Arc::new(unsure)
-            }
-        };
-        last = Some((std::mem::replace(oracle, Arc::clone(&unsure)), unsure));
     }
 }
 
@@ -195,6 +176,8 @@ fn second_life(moment: &Moment, seed: u64) -> Vec<Moment> {
     disk.set_free_space(None);
     let config = &moment.standing.config;
     let mut oracle = Oracle::clone(&moment.standing.oracle);
+    // Each moment that follows is one of an opening more.
+    oracle.times.tries = 1;
     let watch = moments::standing(oracle.clone(), config);
     let tell = |oracle: &Oracle| {
         watch.lock().expect("nobody panics with it").oracle = Arc::new(oracle.clone());

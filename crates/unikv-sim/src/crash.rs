@@ -259,8 +259,7 @@ pub(crate) fn recover(
         followers::same(what, alone, &followers::held_by(&db));
         assert_eq!(*mark, db.mark(), "the mark of {what}");
     }
-    let matters = oracle.times.matters;
-    let held = feeds.verify(&db, matters, ending);
+    let held = feeds.verify(&db, &oracle.times, ending);
     let held = held.unwrap_or_else(|err| panic!("the change feed fails: {err:?}"));
     if deep {
         let lost = feeds.lost(&db);
@@ -309,7 +308,8 @@ fn cut_recovery(
         // After a kill, what had reached the kernel was there for recovery to see, but only what
         // was synced is sure to outlast the power cut that followed.
         let disk = cut(second, seed);
-        let known = (config, oracle.clone(), feeds);
+        let mut known = (config, oracle.clone(), feeds);
+        known.1.times.tries += 1;
         let deep = second.call % 8 == 1;
         tally.tokens_held += recover(&disk, known, Ending::PowerCut, deep);
         tally.recoveries += 1;
@@ -319,7 +319,8 @@ fn cut_recovery(
         }
         for third in chosen(&recovery_moments(&disk, config, &oracle), 2) {
             let _nested = story::scope("UNIKV_THIRD_AT", third.call);
-            let known = (config, oracle.clone(), feeds);
+            let mut known = (config, oracle.clone(), feeds);
+            known.1.times.tries += 2;
             tally.tokens_held += recover(&cut(third, seed), known, Ending::PowerCut, false);
             tally.recoveries += 1;
             tally.triples += 1;

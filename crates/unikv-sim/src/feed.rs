@@ -11,7 +11,7 @@
 
 use crate::oracle::{Ending, State};
 use crate::spaces;
-use crate::times;
+use crate::times::{self, Times};
 use crate::value::Bytes;
 use crate::verify::{same_pairs, scan};
 use std::collections::BTreeMap;
@@ -278,9 +278,11 @@ impl Copy {
     ///
     /// # Errors
     /// As those of scans.
-    pub fn assert_same(&self, what: &str, db: &Db, with_expiries: bool) -> unikv::Result<()> {
-        let want = contents(db, with_expiries)?;
-        let time_ms = self.read_ms.max(time(db, with_expiries));
+    pub fn assert_same(&self, what: &str, db: &Db, times: &Times) -> unikv::Result<()> {
+        let want = contents(db, times.matters)?;
+        // What has expired by another clock than this opening's may be gone, or it did not show.
+        let read_ms = self.read_ms.max(times.destroyed_ms);
+        let time_ms = read_ms.max(time(db, times.matters));
         let names = |spaces: &Spaces| -> Vec<(u32, String)> {
             let named = spaces.iter();
             named.map(|(id, (name, _))| (*id, name.clone())).collect()
@@ -310,7 +312,7 @@ impl Copies {
     ///
     /// # Errors
     /// As reading changes, and scans.
-    pub fn verify(&self, db: &Db, with_expiries: bool, ending: Ending) -> unikv::Result<u64> {
+    pub fn verify(&self, db: &Db, times: &Times, ending: Ending) -> unikv::Result<u64> {
         if is_off(db) {
             return Ok(0);
         }
@@ -330,9 +332,9 @@ impl Copies {
             // What was recovered is not durable yet in the eyes of the feed.
             copy.unsynced = true;
             let is_mixed = copy.is_ahead && was_cut;
-            let followed = copy.follow(db, &mut None, with_expiries, was_cut)?;
+            let followed = copy.follow(db, &mut None, times.matters, was_cut)?;
             if let (Followed::On(_), false) = (followed, is_mixed) {
-                copy.assert_same("a copy after an opening", db, with_expiries)?;
+                copy.assert_same("a copy after an opening", db, times)?;
                 gone_on += 1;
             }
         }

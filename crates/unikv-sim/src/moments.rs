@@ -128,7 +128,8 @@ pub(crate) fn moment(disk: &SimVfs, watch: &Watch, call: u64, next: String) -> M
     let mut standing = watch.lock().expect("nobody panics with it").clone();
     if let Some(clock) = standing.clock.take() {
         let mut oracle = Oracle::clone(&standing.oracle);
-        clock.crash(&mut oracle.times, call);
+        clock.note(&mut oracle.times);
+        oracle.times.draw_wall(call);
         standing.oracle = Arc::new(oracle);
     }
     Moment {

@@ -76,9 +76,12 @@ impl Content {
     }
 
     /// Whether this is what is to be seen of it at a time.
-    fn shows(&self, found: &Content, time_ms: u64) -> bool {
+    fn shows(&self, found: &Content, time_ms: u64, times: &Times) -> bool {
         let there = self.state.iter();
-        let there = there.filter(|(_, value)| value.is_there(time_ms));
+        let there = there.filter(|(key, value)| {
+            let is_gone = || !found.state.contains_key(*key);
+            value.is_there(time_ms) && !(times.may_be_gone(value.expiry_ms) && is_gone())
+        });
         self.mark == found.mark && there.eq(found.state.iter())
     }
 }
@@ -136,10 +139,6 @@ impl Oracle {
     }
 
     fn push(&mut self, changes: Vec<Change>, mark: Option<Bytes>, unknown: bool) {
-        let mut values = changes.iter().filter_map(|(_, value)| value.as_ref());
-        if values.any(|value| value.expiry_ms.is_some()) {
-            self.times.expires();
-        }
         self.ever.extend(changes.iter().map(|(key, _)| key.clone()));
         let keys = changes.iter().map(|(key, _)| key.clone());
         self.written.push(keys.collect());
@@ -238,7 +237,6 @@ impl Oracle {
     /// The database has been closed.
     pub fn closed(&mut self) {
         self.synced();
-        self.times.closed(&self.now.state);
     }
 
     /// What is there at this time if no write is unknown.
@@ -252,7 +250,7 @@ impl Oracle {
     /// # Errors
     /// Says which keys are wrong and which write each value came from, or that the time is.
     pub fn settle(&mut self, found: &Content, time_ms: u64, ending: Ending) -> Result<(), String> {
-        self.times.opened(time_ms, &self.now.state)?;
+        self.times.opened(time_ms)?;
         let floor = match ending {
             Ending::Kill => self.writes.len(),
             Ending::PowerCut => self.synced,
@@ -261,10 +259,16 @@ impl Oracle {
         let mut candidates = vec![(self.base.clone(), Vec::new())];
         for prefix in 0..=self.writes.len() {
             if prefix >= floor {
-                let mut matching = candidates.iter().filter(|(c, _)| c.shows(found, time_ms));
+                let is_it = |c: &Content| c.shows(found, time_ms, &self.times);
+                let mut matching = candidates.iter().filter(|(c, _)| is_it(c));
                 if let Some((content, taken)) = matching.next() {
                     let taken = matching.next().is_none().then(|| taken.clone());
-                    self.go_on(content.clone(), prefix, taken, ending);
+                    if taken.is_none() || prefix < self.writes.len() {
+                        self.times.hides(time_ms);
+                    }
+                    let content = content.clone();
+                    self.go_on(content, prefix, taken, ending);
+                    self.forget_gone(&found.state, time_ms);
                     return Ok(());
                 }
             }
@@ -289,9 +293,26 @@ impl Oracle {
         Err(self.explain(found, time_ms, floor))
     }
 
+    /// What does not show at a time when it would is gone.
+    fn forget_gone(&mut self, found: &State, time_ms: u64) {
+        let times = &self.times;
+        let is_gone = |key: &Vec<u8>, value: &Bytes| {
+            let may_be_gone = times.may_be_gone(value.expiry_ms);
+            may_be_gone && value.is_there(time_ms) && !found.contains_key(key)
+        };
+        for content in [&mut self.base, &mut self.now] {
+            content.state.retain(|key, value| !is_gone(key, value));
+        }
+        for (key, value) in self.writes.iter_mut().flat_map(|write| &mut write.changes) {
+            if value.as_ref().is_some_and(|value| is_gone(key, value)) {
+                *value = None;
+            }
+        }
+    }
+
     /// Takes `content` for that after `prefix`. `taken` says which unknown writes are in it, where
-    /// only one choice explains it. Choices that differ in what has expired alone are one: the time
-    /// of a later opening is none before this one's.
+    /// only one choice explains it. Choices that differ in what has expired alone are one: then no
+    /// later opening has an earlier wall clock.
     fn go_on(
         &mut self,
         content: Content,

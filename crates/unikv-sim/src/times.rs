@@ -1,10 +1,10 @@
-//! The time of the database under test, and what a crash may take of it.
+//! The two times of the database under test, and what a wrong clock may take of it.
 //!
-//! The time of the engine never runs backwards within one opening. A closed database goes on where
-//! it ended, or by the wall clock where that is later; a crash takes at most the last
-//! [`UNNOTED_MS`], while there is something that expires. So what has expired longer ago than that
-//! never comes back. The model is exact about everything else: it asks the engine for its time
-//! ([`time_of`]), checks that it may be that, and then knows which values are there.
+//! Reads go by the wall clock of their opening, and never run backwards within it: that is known
+//! exactly ([`time_of`]). Jobs go by a clock that an opening sets forward by less than an hour
+//! ([`STEP_MS`]), and by the wall clock. How far they have come is known as a bound: what has
+//! expired by [`Times::destroyed_ms`] may be gone, also where a later opening has an earlier wall
+//! clock, and all the rest must be there.
 
 use crate::oracle::State;
 use std::sync::Arc;
@@ -13,14 +13,19 @@ use unikv::vfs::Runtime;
 use unikv::vfs::sim::SimRuntime;
 use unikv::{Db, Isolation, Ttl};
 
-/// What a crash takes of the time at most, in milliseconds.
-pub const UNNOTED_MS: u64 = 60_000;
-/// By how much a wall clock may run ahead within one opening and be followed.
-pub const FOLLOWED_MS: u64 = 3_600_000;
+/// By how much an opening may set the clock of jobs forward.
+pub const STEP_MS: u64 = 3_600_000;
+/// Wall clocks before this are wrong, and set the clock of jobs back by nothing.
+const RELEASED_MS: u64 = 1_672_531_200_000;
 /// Times and spans from here on are for ever.
 const FOR_EVER_MS: u64 = 1 << 62;
 /// A time that no history reaches.
 const FAR_MS: u64 = 1 << 50;
+
+/// The wall clock stands here, if a history is to go on from it.
+pub fn possible(wall_ms: u64) -> u64 {
+    wall_ms.min(FAR_MS / 2)
+}
 
 /// The time of an open database, in milliseconds since 1970.
 ///
@@ -47,79 +52,77 @@ pub fn end(now_ms: u64, ttl_ms: Option<u64>) -> Option<u64> {
     Some(end).filter(|end| *end < FOR_EVER_MS)
 }
 
-/// The clock of an open database, as it can be read while the engine is at work.
+/// When a value expires that is imported at `now_ms`, from an export of `then_ms`.
+pub fn moved_end(end_ms: u64, then_ms: u64, now_ms: u64) -> u64 {
+    let ahead_ms = then_ms.saturating_sub(now_ms);
+    let moves = ahead_ms > 3_600_000 && end_ms > then_ms && now_ms >= RELEASED_MS;
+    if moves { end_ms - ahead_ms } else { end_ms }
+}
+
+/// The clocks of an open database, as they can be read while the engine is at work.
 #[derive(Clone, Debug)]
 pub struct Clock {
     /// The clock that it goes on with.
     pub runtime: Arc<SimRuntime>,
-    /// What is added to that, now and when the database was opened.
-    pub offset_ms: u64,
-    /// See there.
-    pub opened_with_ms: u64,
+    /// What is added to that for reads.
+    offset_ms: u64,
+    /// What the monotonic clock said at the opening.
+    begun_ms: u64,
+    /// Jobs go by no later time than this and what has passed since the opening.
+    job_base_ms: u64,
 }
 
 impl Clock {
-    /// The clock of a database whose time is this.
-    pub fn new(runtime: &Arc<SimRuntime>, time_ms: u64) -> Clock {
-        let offset_ms = time_ms - as_ms(runtime.now());
+    /// The clocks of a database that has just been opened, whose time is this.
+    pub fn new(runtime: &Arc<SimRuntime>, time_ms: u64, times: &Times) -> Clock {
+        let begun_ms = as_ms(runtime.now());
+        assert_eq!(time_ms, runtime.wall_clock_ms(), "the time at an opening");
         Clock {
             runtime: runtime.clone(),
-            offset_ms,
-            opened_with_ms: offset_ms,
+            offset_ms: time_ms - begun_ms,
+            begun_ms,
+            job_base_ms: times.job_limit_ms(),
         }
     }
 
-    /// The time.
+    /// The time of reads.
     pub fn now_ms(&self) -> u64 {
         as_ms(self.runtime.now()) + self.offset_ms
     }
 
-    /// What it goes on with once it has followed the wall clock, if it may.
-    fn ahead(&self) -> Option<u64> {
-        let now_ms = as_ms(self.runtime.now());
-        let wall = self.runtime.wall_clock_ms().saturating_sub(now_ms);
-        let is_near = wall.saturating_sub(self.opened_with_ms) <= FOLLOWED_MS;
-        Some(wall).filter(|wall| *wall > self.offset_ms && is_near)
-    }
-
-    /// By how much the wall clock is ahead, if that is too far for being followed.
-    pub fn jump(&self) -> Option<Duration> {
-        let now_ms = as_ms(self.runtime.now());
-        let wall = self.runtime.wall_clock_ms().saturating_sub(now_ms);
-        let ahead = wall.saturating_sub(self.opened_with_ms);
-        (ahead > FOLLOWED_MS).then(|| Duration::from_millis(ahead))
-    }
-
-    /// Follows the wall clock, if it may.
+    /// Looks at the wall clock.
     pub fn follow(&mut self) {
-        self.offset_ms = self.ahead().unwrap_or(self.offset_ms);
+        let (now_ms, wall_ms) = (as_ms(self.runtime.now()), self.runtime.wall_clock_ms());
+        self.offset_ms = self.offset_ms.max(wall_ms.saturating_sub(now_ms));
+        if wall_ms >= RELEASED_MS {
+            let most_ms = (wall_ms + STEP_MS).saturating_sub(now_ms - self.begun_ms);
+            self.job_base_ms = self.job_base_ms.min(most_ms);
+        }
+    }
+
+    /// The latest time that jobs may go by.
+    pub fn job_limit_ms(&self) -> u64 {
+        self.job_base_ms + as_ms(self.runtime.now()) - self.begun_ms
     }
 
     /// The database says that it is this time, which must be what the clock says, perhaps after it
-    /// has followed the wall clock.
+    /// has followed the wall clock. That says whole milliseconds, so the database may be one late.
     pub fn check(&mut self, time_ms: u64) {
-        if time_ms == self.now_ms() {
+        let is_it = |clock: &Clock| time_ms == clock.now_ms() || time_ms + 1 == clock.now_ms();
+        if is_it(self) {
             return;
         }
         let before = self.clone();
         self.follow();
-        assert_eq!(time_ms, self.now_ms(), "the time, after {before:?}");
+        assert!(is_it(self), "the time is {time_ms}, after {before:?}");
     }
 
-    /// What is known of the time right now, for a crash. The wall clock of the next opening stands
-    /// at another place each time.
-    pub fn crash(&self, times: &mut Times, draw: u64) {
+    /// Notes how far the clocks have come.
+    pub fn note(&self, times: &mut Times) {
         let mut followed = self.clone();
         followed.follow();
-        let time_ms = self.now_ms();
-        times.saw(time_ms);
-        times.followed_ms = followed.now_ms();
-        times.wall_ms = match draw % 4 {
-            0 => 1,
-            1 => time_ms + 1,
-            2 => time_ms - time_ms.min(10_000),
-            _ => time_ms + 2 * FOLLOWED_MS,
-        };
+        times.latest_ms = self.now_ms();
+        times.may_reach(self.runtime.wall_clock_ms(), followed.job_limit_ms());
     }
 }
 
@@ -131,23 +134,24 @@ pub fn visible(state: &State, time_ms: u64) -> State {
         .collect()
 }
 
-/// What is known of the time of a database.
+/// What is known of the times of a database.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     /// Whether anything in the history expires. Else the time is not looked at, and is 0.
     pub matters: bool,
     /// The wall clock when the database is opened next.
     pub wall_ms: u64,
-    /// It may have been as late as that, if the wall clock has just been followed.
-    pub followed_ms: u64,
-    /// The time may be noted no more, because something has failed.
-    pub unsure: bool,
-    /// The latest time that it is known to have been.
+    /// What had expired by then may have been destroyed.
+    pub destroyed_ms: u64,
+    /// The latest that may have been noted of the clock of jobs; 0: there is no database yet.
+    job_ms: u64,
+    /// The time of reads when the database was opened, and when it was last looked at.
+    opened_ms: u64,
     latest_ms: u64,
-    /// What no crash goes back behind.
-    floor_ms: u64,
-    /// Since when, in this opening, there has been something that expires.
-    since_ms: Option<u64>,
+    /// No later opening has an earlier wall clock: what that would show is not known.
+    least_ms: u64,
+    /// How many openings have been tried since, each of which counts.
+    pub tries: u64,
 }
 
 impl Times {
@@ -169,68 +173,100 @@ impl Times {
         runtime
     }
 
-    /// The latest time that it is known to have been.
+    /// The latest time of reads that is known.
     pub fn latest_ms(&self) -> u64 {
         self.latest_ms
     }
 
-    /// It is as late as that.
+    /// The latest time that jobs may go by in an opening right now.
+    fn job_limit_ms(&self) -> u64 {
+        let begin_ms = if self.job_ms == 0 {
+            self.wall_ms
+        } else {
+            self.job_ms
+        };
+        begin_ms.saturating_add((1 + self.tries) * STEP_MS)
+    }
+
+    /// The wall clock, which nobody sets in this opening, is no later than that.
     pub fn saw(&mut self, time_ms: u64) {
         self.latest_ms = self.latest_ms.max(time_ms);
+        let passed_ms = self.latest_ms.saturating_sub(self.opened_ms);
+        self.may_reach(time_ms, self.job_limit_ms().saturating_add(passed_ms));
     }
 
-    /// Something that expires is written.
-    pub fn expires(&mut self) {
-        self.since_ms.get_or_insert(self.latest_ms);
-    }
-
-    /// The database has been closed: nothing of the time is lost, if anything expires.
-    pub fn closed(&mut self, state: &State) {
-        if self.unsure {
-            return;
-        }
-        let mut ends = state.values().filter_map(|value| value.expiry_ms);
-        self.floor_ms = if ends.clone().any(|end| end > self.latest_ms) {
-            self.latest_ms
+    /// The wall clock says this, and jobs go by no later time than `limit_ms`.
+    fn may_reach(&mut self, wall_ms: u64, limit_ms: u64) {
+        let reached_ms = limit_ms.min(wall_ms);
+        self.destroyed_ms = self.destroyed_ms.max(reached_ms);
+        let noted_ms = if wall_ms < RELEASED_MS {
+            limit_ms.saturating_sub(STEP_MS)
         } else {
-            self.floor_ms.max(ends.by_ref().max().unwrap_or(0))
+            reached_ms
         };
+        self.job_ms = self.job_ms.max(noted_ms);
     }
 
-    /// The earliest time that the next opening may begin with; `state` is what was written.
-    fn earliest_ms(&self, state: &State) -> u64 {
-        if self.unsure {
-            return self.floor_ms;
-        }
-        let noted = self.latest_ms.saturating_sub(UNNOTED_MS);
-        let ends = || state.values().filter_map(|value| value.expiry_ms);
-        let expired = ends().filter(|end| *end <= noted).max();
-        let is_noted = self.since_ms.is_some_and(|since| since <= noted);
-        let unexpired = (is_noted && ends().any(|end| end > noted)).then_some(noted);
-        let least = expired.max(unexpired).unwrap_or(0);
-        least.max(self.floor_ms)
+    /// How late it was nobody knows.
+    pub fn may_be_any(&mut self) {
+        (self.destroyed_ms, self.job_ms) = (FAR_MS, FAR_MS);
+    }
+
+    /// As late as others know it was.
+    pub fn known_by(&mut self, others: &Times) {
+        (self.destroyed_ms, self.job_ms) = (others.destroyed_ms, others.job_ms);
+    }
+
+    /// What is there now, and does not show, is not known.
+    pub fn hides(&mut self, time_ms: u64) {
+        self.least_ms = self.least_ms.max(time_ms);
+    }
+
+    /// Draws where the wall clock stands when the database is opened next.
+    pub fn draw_wall(&mut self, draw: u64) {
+        const YEARS_MS: u64 = 10 * 365 * 86_400_000;
+        let now_ms = self.latest_ms;
+        let wall_ms = match draw % 8 {
+            0 => 1,
+            1 => now_ms.saturating_sub(30_000),
+            2 => now_ms + 20_000,
+            3 => now_ms + 2 * STEP_MS,
+            4 if now_ms < FAR_MS / 2 => now_ms + YEARS_MS,
+            5 => now_ms.saturating_sub(YEARS_MS),
+            // As it would be if no clock had been set wrong.
+            6 => self.job_ms,
+            _ => now_ms,
+        };
+        self.wall_ms = wall_ms.max(self.least_ms).max(1);
+    }
+
+    /// Whether what expires then may be gone, though it may show again.
+    pub fn may_be_gone(&self, expiry_ms: Option<u64>) -> bool {
+        expiry_ms.is_some_and(|end_ms| end_ms <= self.destroyed_ms)
     }
 
     /// The database was opened again, with this time.
     ///
     /// # Errors
     /// It may not be that.
-    pub fn opened(&mut self, time_ms: u64, state: &State) -> Result<(), String> {
+    pub fn opened(&mut self, time_ms: u64) -> Result<(), String> {
         if !self.matters {
             return Ok(());
         }
-        let earliest = self.earliest_ms(state);
-        let latest = self.latest_ms.max(self.wall_ms).max(self.followed_ms);
-        if !(earliest..=latest).contains(&time_ms) {
+        let latest_ms = self.wall_ms.saturating_add(STEP_MS);
+        if !(self.wall_ms..=latest_ms).contains(&time_ms) {
             return Err(format!(
-                "the time at the opening is {time_ms}, not in {earliest}..={latest}: {self:?}"
+                "the time at the opening is {time_ms}, but the wall clock stood at {}: {self:?}",
+                self.wall_ms
             ));
         }
-        (self.unsure, self.followed_ms) = (false, 0);
-        self.latest_ms = time_ms;
-        let expires = state.values().any(|value| value.expiry_ms > Some(time_ms));
-        self.since_ms = expires.then_some(time_ms);
-        self.floor_ms = if expires { time_ms } else { earliest };
+        let limit_ms = self.job_limit_ms();
+        (self.opened_ms, self.latest_ms) = (time_ms, time_ms);
+        if self.wall_ms >= RELEASED_MS {
+            self.job_ms = 0;
+        }
+        self.may_reach(time_ms, limit_ms);
+        self.tries = 0;
         Ok(())
     }
 }
@@ -246,48 +282,33 @@ mod tests {
         named.map(|(n, end)| (vec![n as u8], value(end))).collect()
     }
 
-    fn times() -> Times {
-        let mut times = Times {
-            matters: true,
-            ..Times::default()
-        };
-        times.saw(1_000_000);
-        times.expires();
-        times
-    }
-
     #[test]
-    fn a_crash_takes_a_minute_and_brings_back_what_expired_within_it() {
-        let mut times = times();
-        times.saw(1_200_000);
-        for (ends, earliest) in [
-            (&[][..], 0),
-            (&[1_100_000], 1_100_000),
-            (&[1_140_000], 1_140_000),
-            (&[1_140_001], 1_140_000),
-            (&[1_100_000, 1_199_000], 1_140_000),
-        ] {
-            let state = state(ends);
-            assert_eq!(times.earliest_ms(&state), earliest, "{ends:?}");
-            let opened = |time_ms| times.clone().opened(time_ms, &state).is_ok();
-            assert!(opened(earliest) && opened(1_200_000) && !opened(1_200_001));
-            assert!(earliest == 0 || !opened(earliest - 1));
-        }
-        times.closed(&state(&[1_100_000]));
-        assert_eq!(times.earliest_ms(&state(&[])), 1_100_000);
-        times.closed(&state(&[1_200_001]));
-        assert!(times.opened(1_199_999, &state(&[])).is_err());
-    }
-
-    #[test]
-    fn in_the_first_minute_of_what_expires_nothing_may_be_noted() {
-        let mut times = times();
-        times.saw(1_059_999);
-        assert_eq!(times.earliest_ms(&state(&[2_000_000])), 0);
-        times.saw(1_060_000);
-        assert_eq!(times.earliest_ms(&state(&[2_000_000])), 1_000_000);
-        times.wall_ms = 5_000_000;
-        assert!(times.opened(5_000_000, &state(&[])).is_ok());
+    fn an_opening_far_ahead_may_have_destroyed_an_hour_and_one_behind_nothing() {
+        let now_ms = RELEASED_MS + 1_000_000;
+        let mut times = Times::of_wall_clock(now_ms);
+        times.opened(now_ms).unwrap();
+        times.saw(now_ms + 5);
+        assert_eq!((times.destroyed_ms, times.job_ms), (now_ms + 5, now_ms + 5));
+        times.wall_ms = now_ms * 2;
+        times.opened(now_ms * 2).unwrap();
+        let hour_later = now_ms + 5 + STEP_MS;
+        assert_eq!((times.destroyed_ms, times.job_ms), (hour_later, hour_later));
+        // A right clock sets the clock of jobs back.
+        times.wall_ms = now_ms + 10;
+        times.opened(now_ms + 10).unwrap();
+        assert_eq!(
+            (times.destroyed_ms, times.job_ms),
+            (hour_later, now_ms + 10)
+        );
+        assert!(times.may_be_gone(Some(hour_later)) && !times.may_be_gone(Some(hour_later + 1)));
+        // One that is wrong for certain does not.
+        times.wall_ms = 1;
+        times.opened(1).unwrap();
+        assert_eq!(
+            (times.destroyed_ms, times.job_ms),
+            (hour_later, now_ms + 10)
+        );
+        assert!(times.opened(0).is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 )]
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use unikv::vfs::sim::SimVfs;
 use unikv_sim::history::{History, Mix, Op};
 use unikv_sim::moments::fingerprint;
@@ -153,8 +154,22 @@ fn long_histories_without_reopening_agree_with_the_oracle() {
     });
 }
 
+/// What is on a disk, but for what manifests and exports say, which have a time.
+fn fingerprint_without_times(vfs: &SimVfs) -> u64 {
+    let vfs = vfs.process_kill();
+    let has_time = |path: &PathBuf| {
+        let path = path.to_string_lossy();
+        path.contains("MANIFEST") || path.starts_with("/export")
+    };
+    for path in vfs.file_names().into_iter().filter(has_time) {
+        let len = vfs.read_file(&path).map_or(0, |bytes| bytes.len());
+        vfs.write_file(&path, &len.to_le_bytes());
+    }
+    fingerprint(&vfs)
+}
+
 /// Nothing the engine does or writes follows from the wall clock, wherever it jumps, where nothing
-/// expires. A guard:
+/// expires, but the times that openings and exports note. A guard:
 /// outside `vfs` the engine never reads that clock, which `tests/layers.rs` of the engine enforces,
 /// so this can fail only once a reader is allowed there, or the runtimes let the clock into their
 /// timers.
@@ -186,7 +201,12 @@ fn nothing_depends_on_the_wall_clock() {
             let mut runner = Runner::new(history, vfs.clone(), Tolerance::None);
             runner.play(&history.ops).unwrap();
             let answers = runner.answers();
-            (vfs.calls(), vfs.looks(), fingerprint(&vfs), answers)
+            (
+                vfs.calls(),
+                vfs.looks(),
+                fingerprint_without_times(&vfs),
+                answers,
+            )
         };
         assert_eq!(run(&jumping), run(&steady));
     }

@@ -394,15 +394,8 @@ const CASES: &[Case] = &[
     Case(Seeded::ExpiryForgetsSnapshots, Histories, 0),
     Case(Seeded::ExpiredLeavesNothing, Histories, 0),
     Case(Seeded::IncrementPersists, Histories, 0),
-    Case(Seeded::ClockUnmarked, Crashes, 0),
-    Case(Seeded::MarkIgnored, Crashes, 0),
-    Case(
-        Seeded::WallClockUncompared,
-        unit(
-            "engine::tests::expiry::the_wall_clock_is_compared_although_other_edits_note_the_time",
-        ),
-        0,
-    ),
+    Case(Seeded::WallClockDestroys, Histories, 0),
+    Case(Seeded::ReadsByMark, Crashes, 0),
     Case(Seeded::MergePersists, Histories, 0),
     Case(Seeded::IngestPersists, Histories, 0),
     Case(Seeded::SnapshotOfNow, Histories, 0),

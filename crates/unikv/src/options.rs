@@ -78,6 +78,8 @@ pub struct Options {
     pub(crate) background_threads: usize,
     /// It is a repair that opens what it is writing.
     pub(crate) for_repair: bool,
+    /// What the database had noted of its job clock of which this one is made.
+    pub(crate) job_clock_ms: Option<u64>,
     /// What the caller has set of the options that are stored.
     pub(crate) asked: StoredOptions,
     /// The stored options that are to be forgotten.
@@ -98,6 +100,7 @@ impl Default for Options {
             durability: Durability::Buffered,
             background_threads: 2,
             for_repair: false,
+            job_clock_ms: None,
             asked: StoredOptions::default(),
             unset: Vec::new(),
             listener: None,

@@ -22,6 +22,9 @@ pub struct Compact {
     /// The keyspace; by default all of them, or `default` if a range is given
     #[arg(long, value_name = "NAME")]
     keyspace: Option<String>,
+    /// Say that the wall clock is right, and destroy what has expired by it
+    #[arg(long)]
+    trust_clock: bool,
     #[command(flatten)]
     notation: Notation,
     #[command(flatten)]
@@ -35,6 +38,9 @@ impl Compact {
         let to = bytes(&self.to).transpose()?;
         let db = self.dir.open_existing()?;
         let begin = Instant::now();
+        if self.trust_clock {
+            db.trust_wall_clock()?;
+        }
         if from.is_none() && to.is_none() && self.keyspace.is_none() {
             db.compact()?;
         } else {
@@ -43,6 +49,9 @@ impl Compact {
                 from.map_or(Bound::Unbounded, Bound::Included),
                 to.map_or(Bound::Unbounded, Bound::Excluded),
             ))?;
+        }
+        if self.trust_clock {
+            db.collect_garbage()?;
         }
         let stats = db.stats();
         db.close()?;

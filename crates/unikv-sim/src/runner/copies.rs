@@ -74,7 +74,7 @@ impl Copies {
         let mut oracle = oracle.clone();
         // How late it will be when a copy is made that the machine did not live to report, nobody
         // knows.
-        oracle.times.followed_ms = u64::MAX;
+        oracle.times.may_be_any();
         self.all.push(Copied {
             place,
             oracle: Arc::new(oracle),
@@ -228,8 +228,7 @@ impl Runner {
         let latest = self.crashed().times;
         if let Some(copied) = self.copies.all.last_mut() {
             copied.is_made = true;
-            Arc::make_mut(&mut copied.oracle).times.followed_ms =
-                latest.latest_ms().max(latest.followed_ms);
+            Arc::make_mut(&mut copied.oracle).times.known_by(&latest);
             copied.verify(&disk);
         }
         self.report(None);

@@ -57,7 +57,9 @@ impl Runner {
         if let Some(Followed::On(_)) = followed {
             if compares {
                 let what = "a copy that sees all changes";
-                self.tried(|db, _| copy.assert_same(what, db, with_expiries))?;
+                self.note_time();
+                let times = self.oracle.times.clone();
+                self.tried(|db, _| copy.assert_same(what, db, &times))?;
             }
             self.feeds.eager = Some(copy);
         }
@@ -78,7 +80,9 @@ impl Runner {
         if let Some(Followed::On(_)) = followed {
             if all_flushed {
                 let what = "a copy that sees durable changes";
-                self.tried(|db, _| copy.assert_same(what, db, with_expiries))?;
+                self.note_time();
+                let times = self.oracle.times.clone();
+                self.tried(|db, _| copy.assert_same(what, db, &times))?;
             }
             self.feeds.durable = self.kept_durably(copy)?;
         }
@@ -89,13 +93,14 @@ impl Runner {
         let Some(mut copy) = self.feeds.late.take() else {
             return Ok(());
         };
-        let with_expiries = self.oracle.times.matters;
         Arc::make_mut(&mut copy).unsynced = true;
         let followed = self.follows(Arc::make_mut(&mut copy), &mut None)?;
         match followed {
             Some(Followed::On(_)) => {
                 let what = "a copy that follows late";
-                self.tried(|db, _| copy.assert_same(what, db, with_expiries))?;
+                self.note_time();
+                let times = self.oracle.times.clone();
+                self.tried(|db, _| copy.assert_same(what, db, &times))?;
             }
             Some(Followed::Gone) => self.coverage.histories_gone += 1,
             None => {}
@@ -152,8 +157,8 @@ impl Runner {
             }
             return Ok(());
         }
-        let (matters, feeds) = (self.oracle.times.matters, self.feeds.clone());
-        let held = self.tried(|db, _| feeds.verify(db, matters, ending))?;
+        let (times, feeds) = (self.oracle.times.clone(), self.feeds.clone());
+        let held = self.tried(|db, _| feeds.verify(db, &times, ending))?;
         self.coverage.tokens_held += held.unwrap_or(0);
         // Where it has seen what is gone, it begins again.
         let was_cut = self.feeds.was_cut;

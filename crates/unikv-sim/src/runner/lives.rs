@@ -53,6 +53,7 @@ impl Runner {
                 self.begin_clock();
                 return Ok(());
             }
+            self.oracle.times.tries += 1;
             self.vfs.set_free_space(None);
             self.runtime = SimRuntime::new(self.seed ^ self.incarnation << 32 ^ 0xf);
         }
@@ -74,9 +75,8 @@ impl Runner {
             Exit::Close => {
                 let clone = db.clone();
                 let closed = db.close();
-                match self.may("close", closed)? {
-                    Some(_) => self.oracle.closed(),
-                    None => self.oracle.times.unsure = true,
+                if self.may("close", closed)?.is_some() {
+                    self.oracle.closed();
                 }
                 let late = clone.put(b"late", b"").map_err(|err| err.kind());
                 assert_eq!(late, Err(ErrorKind::Closed), "a put after closing");

@@ -33,7 +33,7 @@ use crate::history::{History, Op, SLOTS};
 use crate::oracle::{Change, Oracle, State};
 use crate::spaces as keyspaces;
 use crate::story;
-use crate::times::Clock;
+use crate::times::{self, Clock};
 use crate::value::Bytes;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -68,6 +68,8 @@ struct HeldSnapshot {
     snapshot: Snapshot,
     time_ms: u64,
     state: State,
+    /// Also what has expired.
+    all: State,
     spaces: Vec<keyspaces::Held>,
     before: Outlived,
 }
@@ -205,9 +207,11 @@ impl Runner {
     }
 
     fn standing(&self, under_way: Option<&UnderWay>) -> Standing {
-        let time_ms = self.time();
+        let _checked = self.time();
         let mut oracle = self.oracle.clone();
-        oracle.times.saw(time_ms);
+        if let Some(clock) = &*self.clock.borrow() {
+            clock.note(&mut oracle.times);
+        }
         if let Some((changes, mark)) = under_way {
             oracle.unknown_with(changes.clone(), mark.clone());
         }
@@ -294,6 +298,7 @@ impl Runner {
                         snapshot: self.db().snapshot(),
                         time_ms,
                         state: self.oracle.visible(time_ms),
+                        all: self.oracle.state().clone(),
                         spaces: keyspaces::Held::all(self.db()),
                         before: Outlived::events(self.db()),
                     });
@@ -336,7 +341,10 @@ impl Runner {
             Op::Clock {
                 wall_ms,
                 forward_ms,
-            } if self.oracle.times.matters => self.pass(Some(*wall_ms), *forward_ms),
+            } if self.oracle.times.matters => {
+                let wall_ms = times::possible(*wall_ms);
+                self.pass(Some(wall_ms), *forward_ms)
+            }
             Op::Clock {
                 wall_ms,
                 forward_ms,

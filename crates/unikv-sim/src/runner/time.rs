@@ -3,7 +3,7 @@
 use super::{Interrupt, Runner};
 use crate::history::{Key, Wall};
 use crate::oracle::{Change, Oracle, State};
-use crate::times::{self, Clock, FOLLOWED_MS, UNNOTED_MS, as_ms};
+use crate::times::{self, Clock, STEP_MS, as_ms};
 use crate::value::{Bytes, Value};
 use std::time::{Duration, UNIX_EPOCH};
 use unikv::vfs::Runtime;
@@ -14,7 +14,7 @@ pub(super) const BEGIN_MS: u64 = 1_700_000_000_000;
 /// Time passes in such steps.
 const STEP: Duration = Duration::from_secs(60);
 /// The longest time that passes at once.
-const MOST_MS: u64 = 2 * FOLLOWED_MS;
+const MOST_MS: u64 = 2 * STEP_MS;
 
 impl Runner {
     /// The time of the database, which must be what its clock makes of it; 0 where it does not
@@ -36,49 +36,43 @@ impl Runner {
 
     /// Says the oracle what time it is.
     pub(super) fn note_time(&mut self) {
-        let time_ms = self.time();
-        self.oracle.times.saw(time_ms);
-        self.oracle.times.unsure |= self.faulted();
+        let _checked = self.time();
+        if let Some(clock) = &*self.clock.borrow() {
+            clock.note(&mut self.oracle.times);
+        }
     }
 
     /// What is known when the machine goes away right now.
     pub fn crashed(&self) -> Oracle {
         let mut oracle = self.oracle.clone();
         if let Some(clock) = &*self.clock.borrow() {
-            clock.crash(&mut oracle.times, self.vfs.calls());
-            oracle.times.unsure |= self.faulted();
+            clock.note(&mut oracle.times);
+            oracle.times.draw_wall(self.vfs.calls());
         }
         oracle
     }
 
     /// Time may have passed while the database was being closed, or went away.
     pub(super) fn end_clock(&mut self) {
-        if let Some(mut clock) = self.clock.get_mut().take() {
-            self.oracle.times.saw(clock.now_ms());
-            clock.follow();
-            self.oracle.times.followed_ms = clock.now_ms();
+        if let Some(clock) = self.clock.get_mut().take() {
+            clock.note(&mut self.oracle.times);
         }
     }
 
     /// The database has been opened.
     pub(super) fn begin_clock(&mut self) {
-        let db = self.db.as_ref().filter(|_| self.oracle.times.matters);
-        *self.clock.get_mut() = db.map(|db| Clock::new(&self.runtime, times::time_of(db)));
+        let times = &self.oracle.times;
+        let db = self.db.as_ref().filter(|_| times.matters);
+        let clock = db.map(|db| Clock::new(&self.runtime, times::time_of(db), times));
+        *self.clock.get_mut() = clock;
     }
 
     /// Where the wall clock stands when the database is opened next.
     pub(super) fn draw_wall(&mut self) {
-        if !self.oracle.times.matters {
-            return;
+        if self.oracle.times.matters {
+            let draw = self.seed + 3 * self.incarnation;
+            self.oracle.times.draw_wall(draw);
         }
-        let now_ms = self.oracle.times.latest_ms();
-        self.oracle.times.wall_ms = match (self.seed + self.incarnation) % 5 {
-            0 => 1,
-            1 => now_ms.saturating_sub(30_000),
-            2 => now_ms + 20_000,
-            3 if self.incarnation % 4 == 1 => now_ms + MOST_MS,
-            _ => now_ms,
-        };
     }
 
     /// What there is now.
@@ -153,9 +147,7 @@ impl Runner {
             left -= step;
         }
         self.note_time();
-        if forward_ms > UNNOTED_MS && !self.oracle.times.unsure && self.has_unexpired() {
-            self.check_wall_clock();
-        }
+        self.check_job_clock();
         Ok(())
     }
 
@@ -170,25 +162,18 @@ impl Runner {
         self.pass(wall_ms, forward_ms)
     }
 
-    /// Whether there is anything that will expire.
-    fn has_unexpired(&self) -> bool {
-        let now_ms = self.time();
-        let mut values = self.oracle.state().values();
-        values.any(|value| value.expiry_ms > Some(now_ms))
-    }
-
-    /// The wall clock has been compared: it is followed if it is ahead by no more than an hour, and
-    /// reported if it is more.
-    fn check_wall_clock(&self) {
-        let clock = self.clock.borrow();
-        let Some(clock) = &*clock else {
-            return;
-        };
-        let mut followed = clock.clone();
-        followed.follow();
-        assert_eq!(clock.now_ms(), followed.now_ms(), "the clock on the wall");
-        let reported = self.db().stats().clock_jump;
-        assert_eq!(reported, clock.jump(), "the jump that is reported");
+    /// The clock of jobs is no later than it may be.
+    fn check_job_clock(&self) {
+        if let Some(clock) = &*self.clock.borrow() {
+            let behind = self.db().stats().job_clock_behind;
+            let wall_ms = self.runtime.wall_clock_ms();
+            let least_ms = wall_ms.saturating_sub(clock.job_limit_ms());
+            let behind_ms = behind.map_or(0, as_ms);
+            assert!(
+                behind_ms >= least_ms,
+                "the clock of jobs: {behind:?}, {clock:?}"
+            );
+        }
     }
 }
 

@@ -18,9 +18,8 @@ impl Db {
         single::set_lifetime(&self.0, KeyspaceId::DEFAULT, key.as_ref(), lifetime)
     }
 
-    /// Has the value of `key` expire at `time`; whether there is a value. If that is not later than
-    /// now, the key is removed at once. The time is that of the wall clock, which may differ from
-    /// that of the database by what it was set since the opening. The value is written again, so of
+    /// Has the value of `key` expire at `time` of the wall clock; whether there is a value. If that
+    /// is not later than now, no read sees the value any more. The value is written again, so of
     /// a large one this takes as long as a put. Errors as [`Db::put`] and [`Db::get`].
     ///
     /// ```
@@ -46,8 +45,7 @@ impl Db {
     /// Has the value of `key` never expire; whether it would have. Errors as [`Db::put`] and
     /// [`Db::get`].
     pub fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let (key, never) = (key.as_ref(), Lifetime::Never);
-        single::set_lifetime(&self.0, KeyspaceId::DEFAULT, key, never)
+        single::persist(&self.0, KeyspaceId::DEFAULT, key.as_ref())
     }
 }
 
@@ -66,7 +64,7 @@ impl Keyspace {
 
     /// As [`Db::persist`].
     pub fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        single::set_lifetime(self.handle(), self.id(), key.as_ref(), Lifetime::Never)
+        single::persist(self.handle(), self.id(), key.as_ref())
     }
 }
 
@@ -116,7 +114,7 @@ impl Transaction {
         txn.set_lifetime(KeyspaceId::DEFAULT, key.as_ref(), lifetime)
     }
 
-    /// Has the value of `key` expire at `time`, or removes it, as [`Db::expire_at`]. Errors as
+    /// Has the value of `key` expire at `time`, as [`Db::expire_at`]. Errors as
     /// [`Transaction::expire`].
     pub fn expire_at(&mut self, key: impl AsRef<[u8]>, time: SystemTime) -> Result<bool> {
         let lifetime = Lifetime::until(since_1970(time));
@@ -127,8 +125,7 @@ impl Transaction {
     /// Has the value of `key` never expire; whether it would have. Errors as
     /// [`Transaction::expire`].
     pub fn persist(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let txn = self.txn_mut();
-        txn.set_lifetime(KeyspaceId::DEFAULT, key.as_ref(), Lifetime::Never)
+        self.txn_mut().persist(KeyspaceId::DEFAULT, key.as_ref())
     }
 }
 

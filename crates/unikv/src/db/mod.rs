@@ -12,7 +12,7 @@ pub(crate) mod follower;
 pub(crate) mod ingest;
 pub(crate) mod keyspace;
 pub(crate) mod readable;
-mod reader;
+pub(crate) mod reader;
 pub(crate) mod snapshot;
 mod streams;
 pub(crate) mod transaction;
@@ -192,6 +192,18 @@ impl Db {
     pub fn compact(&self) -> Result<()> {
         let everything = (Vec::new(), vec![u8::MAX; KEYSPACE_PREFIX_LEN]);
         self.0.engine.background.compact(&everything)
+    }
+
+    /// Says that the wall clock is right. What has expired by it may be destroyed from now on, by
+    /// [`Db::compact`] and [`Db::collect_garbage`] at once.
+    ///
+    /// Reads go by the wall clock. So that one which is set wrong destroys nothing, jobs keep what
+    /// has expired until the database has been open for as long, and each opening counts for at
+    /// most an hour beside that. After a longer pause some of what has expired stays on disk for
+    /// longer than it need: [`Stats::expired_kept_bytes`](crate::Stats::expired_kept_bytes) says
+    /// how much. Errors as [`Db::flush`].
+    pub fn trust_wall_clock(&self) -> Result<()> {
+        self.0.engine.background.trust_wall_clock()
     }
 
     /// As [`Db::compact`], for the keys in `range`: merges what the UnsortedStore holds of the

@@ -4,7 +4,7 @@ use crate::base::keys::{DatabaseId, KeyspaceId};
 use crate::db::reader::Reader;
 use crate::engine::handle::Handle;
 use crate::engine::read::ReadState;
-use crate::engine::read::moment::Owned;
+use crate::engine::read::moment::{Owned, Registered};
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use crate::options::KeyspaceOptions;
@@ -95,6 +95,11 @@ impl Snapshot {
     pub(crate) fn shows(&self) -> (u64, u64, KeyspaceId) {
         let moment = &self.moment;
         (moment.seq().0, moment.time_ms(), self.keyspace)
+    }
+
+    /// What holds its number at the time of jobs: see [`Registered::with_hidden`].
+    pub(crate) fn with_hidden(&self) -> Arc<Registered> {
+        self.moment.with_hidden()
     }
 
     pub(crate) fn reader(&self) -> Reader<'_> {

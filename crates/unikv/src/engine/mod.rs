@@ -48,6 +48,7 @@ use crate::engine::stats::{Stats, lifetime};
 use crate::engine::write::wal_sync::WalSync;
 use crate::engine::write::{Commit, WritePath};
 use crate::partition::View;
+use crate::version::Version;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,10 +149,26 @@ impl Engine {
         }
         let edit = VersionEdit {
             lifetime: Some(lifetime.encode()),
-            clock_ms: clock.is_needed().then(|| clock.now_ms()),
+            clock_ms: clock.is_needed().then(|| clock.mark_ms()),
             ..VersionEdit::default()
         };
         let _only_figures = catalog.manifest.append(&edit);
+    }
+
+    /// Bytes of what the wall clock hides and the job clock keeps.
+    fn expired_kept_bytes(&self, version: &Version) -> u64 {
+        let clock = &self.core.clock;
+        if !clock.is_needed() {
+            return 0;
+        }
+        let (now_ms, job_ms) = (clock.now_ms(), clock.job_ms());
+        let partitions = version.partitions().where_sums(|sum| sum.may_be_obsolete);
+        let tables = partitions.flat_map(|p| &p.key_tables);
+        let kept = tables.map(|table| {
+            let expiring = &table.meta().expiring;
+            expiring.expired_bytes(now_ms) - expiring.expired_bytes(job_ms)
+        });
+        kept.sum()
     }
 
     /// The figures now.
@@ -185,7 +202,8 @@ impl Engine {
             latencies: self.core.meter.figures(),
             running_jobs: self.background.running.figures(self.core.now()),
             holders: self.read.holders(&view.version),
-            clock_jump: self.core.clock.jump(),
+            job_clock_behind: self.core.clock.job_clock_behind(),
+            expired_kept_bytes: self.expired_kept_bytes(&view.version),
             expires: self.core.clock.is_needed(),
             lifetime: counters.lifetime(&view.version, manifest_len),
             manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,

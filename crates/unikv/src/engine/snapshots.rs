@@ -81,6 +81,14 @@ pub(crate) struct SnapshotFigures {
     pub(crate) oldest: Option<(SeqNo, Duration)>,
 }
 
+fn register(live: &mut BTreeMap<Moment, Holders>, moment: Moment, holder: Holder, since: Duration) {
+    let holders = live.entry(moment).or_insert_with(|| Holders {
+        since,
+        ..Holders::default()
+    });
+    holders.of(holder).registered += 1;
+}
+
 impl Snapshots {
     /// Registers a snapshot of what is visible now. `now` says what the runtime's clock and that
     /// of the database are.
@@ -94,12 +102,13 @@ impl Snapshots {
         let seq = SeqNo(visible.load(Ordering::Acquire));
         let (since, time_ms) = now();
         let moment = Moment { seq, time_ms };
-        let holders = live.entry(moment).or_insert_with(|| Holders {
-            since,
-            ..Holders::default()
-        });
-        holders.of(holder).registered += 1;
+        register(&mut live, moment, holder, since);
         moment
+    }
+
+    /// Registers an earlier time of a number that is registered.
+    pub(crate) fn take_earlier(&self, moment: Moment, holder: Holder, since: Duration) {
+        register(&mut self.0.lock(), moment, holder, since);
     }
 
     /// A registered snapshot or transaction has ended, and has left iterators.

@@ -2,8 +2,9 @@
 //!
 //! [`Db::export`], [`Keyspace::export`](crate::Keyspace::export) and
 //! [`Snapshot::export`](crate::Snapshot::export) make one: what a snapshot shows of one keyspace,
-//! with the times at which values expire. [`ExportFile`] is one that is there, and
-//! [`Db::import`] stores what is in it, all at once or not at all. See `docs/format.md`.
+//! with the times at which values expire, and what the wall clock alone hides. [`ExportFile`] is
+//! one that is there, and [`Db::import`] stores what is in it, all at once or not at all. See
+//! `docs/format.md`.
 //!
 //! Invariants: a file under the name that was asked for is complete and durable. An import commits
 //! after the last byte was verified. Neither takes memory that grows with the data: values of
@@ -24,6 +25,7 @@ use crate::db::snapshot::Snapshot;
 use crate::error::{Error, Result};
 use crate::options::KeyspaceOptions;
 use crate::vfs::Env;
+use crate::vfs::clock::moved_end_ms;
 use format::Head;
 use read::Reader;
 use std::path::{Path, PathBuf};
@@ -125,11 +127,12 @@ impl ExportFile {
     }
 
     fn import(&self, mut into: Ingest<'_>) -> Result<Export> {
+        let (then_ms, now_ms) = (self.head.time_ms, into.0.now_ms());
         let found = self.reader()?.visit(|key, expiry_ms, value| {
             let expiry_ms = if crate::base::seeded::seeded!(ImportPersists) {
                 None
             } else {
-                expiry_ms
+                expiry_ms.map(|end_ms| moved_end_ms(end_ms, then_ms, now_ms))
             };
             into.0.add_until(key, value, expiry_ms)
         })?;
@@ -141,6 +144,8 @@ impl ExportFile {
 impl Db {
     /// Writes what `range` of the default keyspace holds now to the new file `path`: each key with
     /// its value, and when that expires, but no older versions. Others read and write meanwhile.
+    /// What has expired is in it, too, as long as jobs may not destroy it: it shows again where it
+    /// is imported under an earlier clock.
     ///
     /// When this returns, the file survives a power cut. Until then there is nothing under the name
     /// `path`, at most what is left of the attempt, under that name with `.unfinished` behind it,
@@ -175,7 +180,9 @@ impl Db {
 
     /// Stores what an export holds in the default keyspace, all at once, as [`Db::ingest_sorted`]
     /// does: newer than what was written before, and durable. Keys that it does not hold stay as
-    /// they are. Values expire when they did where they came from, or never.
+    /// they are. Values expire when they did where they came from, or never. Only if the clock
+    /// there was ahead of this one by more than an hour, what had time left by it has as much left
+    /// here.
     ///
     /// # Errors
     /// `Corruption` that names file and offset if anything in the export is damaged: then nothing

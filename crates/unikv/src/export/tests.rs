@@ -560,3 +560,51 @@ fn the_bytes_of_an_export() {
     assert_eq!(export.keyspace_options().inline_value_bytes, Some(300));
     assert_eq!(export.verify().unwrap().records, 3);
 }
+
+/// Opens the databases of a machine at a wall clock.
+fn at(machine: &Machine, dir: &str, wall_ms: u64) -> Db {
+    let runtime = SimRuntime::new(3);
+    runtime.set_wall_clock_ms(wall_ms);
+    let env = Env {
+        vfs: Arc::new(machine.disk.clone()),
+        runtime,
+    };
+    Db::open_in(env, dir, Options::default().create_if_missing(true)).unwrap()
+}
+
+#[test]
+fn an_export_under_a_clock_that_is_ahead_keeps_what_lives_under_a_right_one() {
+    const HOUR: u64 = 3_600_000;
+    let now_ms = 1_790_000_000_000;
+    let far_ms = now_ms + 87_600 * HOUR;
+    let hour = || crate::WriteOptions::default().ttl(Duration::from_millis(HOUR));
+    let machine = machine(10);
+    let right = at(&machine, "/db", now_ms);
+    right.put_with("right", "value", hour()).unwrap();
+    right.close().unwrap();
+    let ahead = at(&machine, "/db", far_ms);
+    assert_eq!(ahead.get("right").unwrap(), None);
+    ahead.put_with("ahead", "value", hour()).unwrap();
+    ahead.compact().unwrap();
+    assert_eq!(ahead.export(.., PATH).unwrap().records, 2);
+    ahead.close().unwrap();
+
+    let import = |dir, wall_ms| {
+        let db = at(&machine, dir, wall_ms);
+        db.import(&export_file(&machine.disk).unwrap()).unwrap();
+        db
+    };
+    let left_ms = |db: &Db, key: &str| match db.ttl(key).unwrap() {
+        Some(Ttl::Remaining(left)) => left.as_millis() as u64,
+        other => panic!("{key}: {other:?}"),
+    };
+    let at_once = import("/at once", now_ms + 1000);
+    assert_eq!(left_ms(&at_once, "right"), HOUR - 1000);
+    assert!(left_ms(&at_once, "ahead").abs_diff(HOUR) < 60_000);
+    let later = import("/a month later", now_ms + 720 * HOUR);
+    assert_eq!(later.get("right").unwrap(), None);
+    // Under the same clock nothing changes.
+    let same = import("/same clock", far_ms);
+    assert_eq!(same.get("right").unwrap(), None);
+    assert!(left_ms(&same, "ahead").abs_diff(HOUR) < 60_000);
+}

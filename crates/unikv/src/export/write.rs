@@ -10,6 +10,7 @@ use crate::base::bounds::KeyBounds;
 use crate::base::checksum::Crc;
 use crate::base::file_header::FileKind;
 use crate::base::keys::{FileNumber, KeyspaceId};
+use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
 use crate::engine::read::iter::Toward;
 use crate::engine::read::value_reader::ValueReader;
@@ -25,7 +26,14 @@ const _: () = assert!(PART_BYTES <= MOST_PAYLOAD);
 
 /// Writes what a snapshot shows of a range to a new file.
 pub(super) fn export(snapshot: &Snapshot, range: &impl KeyBounds, path: &Path) -> Result<Export> {
-    let reader = snapshot.reader();
+    // Also what only the wall clock hides: another one may show it where it is imported.
+    let moment = snapshot.with_hidden();
+    let shown = snapshot.reader();
+    let reader = Reader {
+        source: moment.source(shown.source.keyspace),
+        moment: Some(&moment),
+        ..shown
+    };
     let (read, source) = (reader.read, reader.source);
     let core = &read.core;
     core.check_open()?;

@@ -59,7 +59,7 @@ impl Txn {
     }
 
     /// Has the value of a key live as long as this from now on, and writes it again. Whether there
-    /// is one; if it is to live for ever: whether it would not have.
+    /// is one.
     pub(crate) fn set_lifetime(
         &mut self,
         keyspace: KeyspaceId,
@@ -67,18 +67,31 @@ impl Txn {
         lifetime: Lifetime,
     ) -> Result<bool> {
         if lifetime == Lifetime::Never {
-            match self.ttl(keyspace, key)? {
-                Some(Ttl::Remaining(_)) => {}
-                Some(Ttl::Never) | None => return Ok(false),
-            }
+            let is_there = self.ttl(keyspace, key)?.is_some();
+            self.persist(keyspace, key)?;
+            return Ok(is_there);
         }
         let Some(value) = self.get(keyspace, key, true)? else {
             return Ok(false);
         };
-        let now_ms = self.handle.engine.core.clock.now_ms();
-        let has_passed = lifetime.end(now_ms).is_some_and(|end| end <= now_ms);
+        // What only the wall clock says to have passed is hidden, as another clock may show it.
+        let clock = &self.handle.engine.core.clock;
+        let end = lifetime.end(clock.now_ms());
+        let has_passed = end.is_some_and(|end| end <= clock.job_ms());
         let value = (!has_passed).then_some(&value[..]);
         self.write_for(keyspace, key, value, lifetime)?;
+        Ok(true)
+    }
+
+    /// Has the value of a key live for ever. Whether it would not have.
+    pub(crate) fn persist(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+        let Some(Ttl::Remaining(_)) = self.ttl(keyspace, key)? else {
+            return Ok(false);
+        };
+        let Some(value) = self.get(keyspace, key, true)? else {
+            return Ok(false);
+        };
+        self.write_for(keyspace, key, Some(&value[..]), Lifetime::Never)?;
         Ok(true)
     }
 }

@@ -168,6 +168,14 @@ pub(crate) fn set_lifetime(
     })
 }
 
+pub(crate) fn persist(handle: &Arc<Handle>, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+    retry(handle, None, |mut txn| {
+        let is_set = txn.persist(keyspace, key)?;
+        txn.commit(WriteOptions::default())?;
+        Ok::<_, Ended<Error>>(is_set)
+    })
+}
+
 fn decode(value: &[u8]) -> Result<i64> {
     let number = value.try_into().map(i64::from_le_bytes);
     number.map_err(|_| {

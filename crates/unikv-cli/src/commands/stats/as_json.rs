@@ -7,7 +7,7 @@ use std::time::Duration;
 use unikv::{RecoveryReport, StallStats};
 
 /// Times in milliseconds. All others are in microseconds.
-const IN_MS: [&str; 2] = ["clock_jump", "oldest_age"];
+const IN_MS: [&str; 2] = ["job_clock_behind", "oldest_age"];
 /// The list whose times are not whole.
 const LATENCIES: &str = "latencies";
 
@@ -171,7 +171,7 @@ mod tests {
             "pause_us",
             "stall_us",
             "longest_stall_us",
-            "clock_jump_ms",
+            "job_clock_behind_ms",
             "pins.oldest_age_ms",
             "holders.age_us",
             "latencies.sum_us",
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(value["holders"][0]["kind"], "snapshot");
         assert_eq!(value["puts"], 100);
         assert_eq!(value["written_bytes"], stats.written_bytes());
-        assert!(value["clock_jump_ms"].is_null());
+        assert!(value["job_clock_behind_ms"].is_null());
         assert!(value["latencies"][0]["p50_us"].is_f64(), "{value}");
         assert!(value["pins"]["oldest_age_ms"].is_u64());
         let stall = json!([{ "time": { "secs": 1, "nanos": 5000 }, "cause": "FlushWait" }]);

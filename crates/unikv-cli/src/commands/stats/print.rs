@@ -147,11 +147,15 @@ fn print_activity(stats: &unikv::Stats, out: &mut dyn Write) -> io::Result<()> {
     if stats.disk_full {
         line("disk full", "puts are refused".to_owned())?;
     }
-    if let Some(jump) = stats.clock_jump {
-        let jump = humantime::format_duration(jump);
+    if let (Some(behind), bytes @ 1..) = (stats.job_clock_behind, stats.expired_kept_bytes) {
+        let behind = humantime::format_duration(behind);
+        let bytes = HumanBytes(bytes);
         line(
-            "wall clock",
-            format!("ran {jump} ahead, followed when next opened"),
+            "expired, kept",
+            format!(
+                "{bytes}: the clock of jobs is {behind} behind; if the wall clock is right, \
+                 `compact --trust-clock` removes them"
+            ),
         )?;
     }
     let held_up = if lifetime.stall_causes.is_empty() {

@@ -6,6 +6,8 @@ use super::{Copies, Interrupt, Runner, env, fork};
 use crate::history::{Key, Range, Source};
 use crate::oracle::{Change, Ending, State};
 use crate::spaces::{self, NAMES, key_in};
+use crate::times::moved_end;
+use crate::value::Bytes;
 use crate::verify::{same_pairs, scan};
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
@@ -23,6 +25,10 @@ const DAMAGED_EVERY: usize = 3;
 pub(super) struct Exported {
     path: PathBuf,
     entries: Arc<State>,
+    /// Those that had expired by then need not be in it.
+    optional_ms: u64,
+    /// When it was made.
+    time_ms: u64,
     /// The call that made it has returned, so that it must be there.
     is_made: bool,
     /// The bytes that were imported and right: the same bytes are right again.
@@ -65,9 +71,21 @@ impl Exported {
     }
 
     fn is_what(&self, found: &State) {
-        same_pairs("an export", found, &self.entries);
+        let must_be_there = |value: &Bytes| {
+            let ended = |end_ms| end_ms <= self.optional_ms;
+            !value.expiry_ms.is_some_and(ended)
+        };
+        let mut wanted = State::clone(&self.entries);
+        wanted.retain(|key, value| must_be_there(value) || found.contains_key(key));
+        same_pairs("an export", found, &wanted);
         let ends = |state: &State| state.values().map(|it| it.expiry_ms).collect::<Vec<_>>();
-        assert_eq!(ends(found), ends(&self.entries), "when it expires");
+        assert_eq!(ends(found), ends(&wanted), "when it expires");
+    }
+
+    /// What a disk has of it.
+    fn found(&self, disk: &SimVfs) -> State {
+        let found = self.imported(&fork(disk, Ending::Kill), &self.path);
+        found.unwrap_or_else(|err| panic!("{:?} is broken: {err}", self.path))
     }
 
     /// What a new database holds that has imported the file.
@@ -85,9 +103,10 @@ impl Exported {
             assert!(db.iter().next().is_none(), "a part was imported: {err}");
             return Err(err);
         }
-        assert_eq!(done?.records, self.entries.len() as u64, "{path:?}");
         let expires = self.entries.values().any(|value| value.expiry_ms.is_some());
-        spaces::content_of(&db, &db, scan, expires)
+        let found = spaces::content_of(&db, &db, scan, expires)?;
+        assert_eq!(done?.records, found.len() as u64, "{path:?}");
+        Ok(found)
     }
 }
 
@@ -126,10 +145,11 @@ impl Runner {
             return Ok(());
         };
         let mut entries = match source {
-            Source::Own => spaces::own(state, time_ms),
-            Source::Space(name) => spaces::within(state, NAMES[name], time_ms),
+            // Also what does not show.
+            Source::Own => spaces::own(state, 0),
+            Source::Space(name) => spaces::within(state, NAMES[name], 0),
             Source::Snapshot(slot) => match &self.snapshots[slot] {
-                Some(held) => spaces::own(&held.state, held.time_ms),
+                Some(held) => spaces::own(&held.all, 0),
                 None => return Ok(()),
             },
         };
@@ -137,10 +157,15 @@ impl Runner {
         entries.retain(|key, _| bounds.contains(&Key(key.clone())));
         self.copies.begun += 1;
         let path = PathBuf::from(format!("/export{}", self.copies.begun));
-        let count = entries.len() as u64;
+        let of_snapshot = match source {
+            Source::Snapshot(slot) => self.snapshots[slot].as_ref().map(|held| held.time_ms),
+            _ => None,
+        };
         self.copies.exports.push(Exported {
             path: path.clone(),
             entries: Arc::new(entries),
+            optional_ms: time_ms,
+            time_ms: of_snapshot.unwrap_or(time_ms),
             is_made: false,
             right: Arc::default(),
         });
@@ -155,13 +180,22 @@ impl Runner {
             _ => self.db().export(bounds, &path),
         };
         let made = self.may("an export", made);
-        if let Ok(Some(made)) = &made {
-            assert_eq!(made.records, count, "records of an export");
-            self.coverage.exports += 1;
-        }
+        self.note_time();
+        let destroyed_ms = self.oracle.times.destroyed_ms;
         if let Some(exported) = self.copies.exports.last_mut() {
             exported.is_made = matches!(made, Ok(Some(_)));
+            exported.optional_ms = of_snapshot.unwrap_or(0).max(destroyed_ms);
             exported.verify(&fork(&self.vfs, Ending::Kill));
+            if let Ok(Some(made)) = &made {
+                if self.oracle.times.matters {
+                    // From now on it is known exactly.
+                    exported.entries = Arc::new(exported.found(&self.vfs));
+                    exported.optional_ms = 0;
+                }
+                let count = exported.entries.len() as u64;
+                assert_eq!(made.records, count, "records of an export");
+                self.coverage.exports += 1;
+            }
         }
         self.report(None);
         made.map(drop)
@@ -184,9 +218,13 @@ impl Runner {
         if number.is_multiple_of(DAMAGED_EVERY) {
             self.import_damaged(exported, keyspace.as_ref())?;
         }
+        let now_ms = self.time();
         let changes = exported.entries.iter().map(|(key, value)| -> Change {
             let key = name.map_or_else(|| key.clone(), |name| key_in(name, key));
-            (key, Some(value.clone()))
+            let mut value = value.clone();
+            let end = value.expiry_ms;
+            value.expiry_ms = end.map(|end| moved_end(end, exported.time_ms, now_ms));
+            (key, Some(value))
         });
         let changes: Vec<Change> = changes.collect();
         let syncs = !changes.is_empty();

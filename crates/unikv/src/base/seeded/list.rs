@@ -358,7 +358,7 @@ and_of_writes! {
     /// I8: opening reads every file.
     OpenReadsAll,
     // What expires.
-    /// I5: what has expired is judged by the wall clock, which may jump.
+    /// I5: what a read hides is judged by the wall clock, which may jump back.
     ExpiryByWallClock,
     /// I5: a merge takes what has expired by its own time for nobody's, snapshots or not.
     ExpiryForgetsSnapshots,
@@ -366,14 +366,12 @@ and_of_writes! {
     ExpiredLeavesNothing,
     /// I5: a number that is counted up stays for ever.
     IncrementPersists,
-    /// I5: the time is never noted, so a crash may take all of it.
-    ClockUnmarked,
     /// I7: what has expired in the SortedStore is not seen to be garbage.
     ExpiredKept,
-    /// I5: an opening begins with the wall clock, however far that is set back.
-    MarkIgnored,
-    /// I5: edits put off for ever that the wall clock is compared.
-    WallClockUncompared,
+    /// I5: jobs destroy what the wall clock alone says to have expired.
+    WallClockDestroys,
+    /// I5: reads go by the clock of jobs where that is later than the wall clock.
+    ReadsByMark,
     /// I5: what a merge writes beside its key never expires.
     MergePersists,
     /// I5: an ingest of which a write has failed is committed without it.

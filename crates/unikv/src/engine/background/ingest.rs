@@ -133,6 +133,11 @@ impl<'a> Ingest<'a> {
         self.add_until(key, content, expiry_ms)
     }
 
+    /// The time, by which values expire.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.background.core.clock.now_ms()
+    }
+
     /// As [`Self::add_content`], with the time at which the value expires.
     pub(crate) fn add_until(
         &mut self,

@@ -218,7 +218,7 @@ impl Background {
             cancel,
             // The clock first: see `engine::snapshots`.
             readers: Readers {
-                time_ms: self.core.clock.now_ms(),
+                time_ms: self.core.clock.job_ms(),
                 snapshots: self.core.snapshots.list(),
             },
             hash_seed: self.core.hash_seed,

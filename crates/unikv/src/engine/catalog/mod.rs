@@ -96,10 +96,7 @@ impl Catalog {
         let now = self.core.now();
         if self.core.clock.is_needed() {
             // An edit takes the place of the mark that would be due within a minute.
-            if !seeded!(WallClockUncompared) {
-                self.core.clock.follow_wall_clock();
-            }
-            edit.clock_ms = Some(self.core.clock.at_ms(now));
+            edit.clock_ms = Some(self.core.clock.mark_ms());
         }
         let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();
         let mut context = ApplyContext {

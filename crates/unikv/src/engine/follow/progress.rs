@@ -60,10 +60,6 @@ enum Writer {
 impl Progress {
     /// What is visible now, if there is something new.
     pub(super) fn refresh(&mut self, shared: &Shared, figures: &Figures) -> Result<Option<Shown>> {
-        // Beside a writer its time comes with its edits; without one nobody else looks.
-        if shared.core.clock.is_needed() {
-            shared.core.clock.follow_wall_clock();
-        }
         let (mut unmoved, mut tries) = (0, 0);
         loop {
             let world = self.look(shared);
@@ -293,7 +289,6 @@ impl Shared {
         (seq, is_live): (SeqNo, bool),
     ) -> Shown {
         let core = &self.core;
-        core.clock.advance_to(version.counters.clock_ms);
         if expires || version.expires() {
             core.clock.need();
         }

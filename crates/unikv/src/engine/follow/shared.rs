@@ -95,7 +95,7 @@ impl Shared {
         let memory = Arbiter::new(plan, &pool, &cache, env.runtime.process());
         let core = Core::new(CoreParts {
             options,
-            clock: Arc::new(Clock::new(&env.runtime, first.clock_ms.unwrap_or(0))),
+            clock: Arc::new(Clock::of_reader(&env.runtime, first.clock_ms.unwrap_or(0))),
             hash_seed: first.hash_seed.unwrap_or(0),
             store,
             cache,

@@ -84,7 +84,7 @@ pub(crate) fn open(
         None
     };
     let stored = stored_options::of(recovered.as_ref())?;
-    let to_store = options.to_store(&stored);
+    let (to_store, job_clock_ms) = (options.to_store(&stored), options.job_clock_ms);
     let options = options.resolve(&stored)?;
     let mut opening = Opening::new(env, dir, options, stored, survey);
     opening.to_store = to_store;
@@ -93,7 +93,7 @@ pub(crate) fn open(
     opening.outside = outside;
     let engine = match recovered {
         Some(manifest) => opening.recover(manifest, lock)?,
-        None => opening.create(lock)?,
+        None => opening.create(job_clock_ms, lock)?,
     };
     let mut report = opening.report;
     report.elapsed = engine.core.store.env().runtime.now().saturating_sub(begin);
@@ -162,8 +162,8 @@ impl<'a> Opening<'a> {
         number
     }
 
-    /// Makes a new, empty database.
-    fn create(&mut self, lock: Box<dyn LockGuard>) -> Result<Engine> {
+    /// Makes a new, empty database, with what another one has noted of its job clock.
+    fn create(&mut self, clock_ms: Option<u64>, lock: Box<dyn LockGuard>) -> Result<Engine> {
         self.report.created = true;
         let runtime = &self.env.runtime;
         let mut id = [0; 16];
@@ -172,6 +172,7 @@ impl<'a> Opening<'a> {
         let first = VersionEdit {
             hash_seed: Some(runtime.random_u64()),
             next_partition: Some(1),
+            clock_ms,
             partitions: vec![PartitionMeta {
                 id: PartitionId(0),
                 start: Vec::new(),
@@ -262,11 +263,14 @@ impl<'a> Opening<'a> {
             expires,
             outcome,
         } = replayed.unwrap_or_default();
-        let clock = Arc::new(Clock::new(&self.env.runtime, version.counters.clock_ms));
+        let noted_ms = version.counters.clock_ms;
+        let noted_ms = (noted_ms > 0).then_some(noted_ms);
+        let clock = Arc::new(Clock::new(&self.env.runtime, noted_ms));
+        // Also where nothing expires yet: that this has been opened counts from the first write on.
+        version.counters.clock_ms = clock.mark_ms().max(1);
+        clock.noted(self.env.runtime.now());
         if expires || version.expires() {
             clock.need();
-            version.counters.clock_ms = clock.now_ms();
-            clock.noted(self.env.runtime.now());
         }
         let logged = version.counters.flushed_seq.max(outcome.last_seq);
         let history = version.counters.history.as_ref();

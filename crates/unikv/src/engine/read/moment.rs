@@ -73,6 +73,29 @@ impl Registered {
         Registered::take(&self.read, Holder::Iterator, self.keeps_open.clone())
     }
 
+    /// The same number at the time of jobs: that sees what the wall clock hides and jobs keep.
+    pub(crate) fn with_hidden(self: &Arc<Registered>) -> Arc<Registered> {
+        let core = &self.read.core;
+        if !core.clock.is_needed() || !core.process.is_this() {
+            return Arc::clone(self);
+        }
+        let moment = Moment {
+            seq: self.moment.seq,
+            time_ms: self.moment.time_ms.min(core.clock.job_ms()),
+        };
+        let (holder, since) = (Holder::Iterator, core.now());
+        core.snapshots.take_earlier(moment, holder, since);
+        Arc::new(Registered {
+            read: Arc::clone(&self.read),
+            moment,
+            holder,
+            since,
+            owners: AtomicUsize::new(0),
+            is_disowned: AtomicBool::new(false),
+            keeps_open: self.keeps_open.clone(),
+        })
+    }
+
     /// Whether a snapshot or transaction has registered it.
     pub(crate) fn has_owner(&self) -> bool {
         self.holder != Holder::Iterator

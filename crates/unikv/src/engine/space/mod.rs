@@ -54,7 +54,7 @@ impl DiskSpace {
     pub(crate) fn horizon(&self) -> Horizon {
         let clock = &self.core.clock;
         let now_ms = if clock.is_needed() {
-            clock.now_ms() / TICK_MS * TICK_MS
+            clock.job_ms() / TICK_MS * TICK_MS
         } else {
             0
         };

@@ -204,11 +204,11 @@ pub struct Stats {
     pub job_errors: Vec<JobError>,
     /// Whether there may be values that expire.
     pub expires: bool,
-    /// By how much the wall clock has run ahead since the opening, where that is more than an hour
-    /// beyond the time that has passed: then what expires does so by the time that has passed, and
-    /// by the wall clock again from the next opening on. Compared once a minute, while there is
-    /// something that expires.
-    pub clock_jump: Option<Duration>,
+    /// By how much the clock of jobs is behind the wall clock. What has expired within that time
+    /// stays on disk: see [`Db::trust_wall_clock`](crate::Db::trust_wall_clock).
+    pub job_clock_behind: Option<Duration>,
+    /// Bytes of what has expired in the SortedStore and stays on disk for that reason, at least.
+    pub expired_kept_bytes: u64,
     /// Pauses and waits by what caused them; causes that never held a writer up are left out.
     pub stall_causes: Vec<StallStats>,
     /// What was counted since the database was created, by this process and those before it.

@@ -157,9 +157,11 @@ fn history(seed: u64, clustering: Clustering) {
     let machine = Machine::new(seed);
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut model = Timed::default();
+    let mut wall_ms = 0;
     for round in 0..4 {
         let (db, runtime) = machine.open(small().clustering(clustering));
-        // The runtime begins at its own time in each round: the mark keeps the clock from it.
+        // The runtime begins at the same time in each round.
+        runtime.set_wall_clock_ms(wall_ms.max(runtime.wall_clock_ms()));
         let mut world = World {
             db,
             runtime,
@@ -210,6 +212,7 @@ fn history(seed: u64, clustering: Clustering) {
         }
         world.db.close().unwrap();
         machine.check();
+        wall_ms = world.runtime.wall_clock_ms();
         (model, rng) = (world.model, world.rng);
     }
 }
@@ -467,27 +470,29 @@ fn reopened_at(machine: &Machine, wall_ms: u64) -> (Db, Arc<SimRuntime>) {
 }
 
 #[test]
-fn a_crash_takes_a_minute_of_the_time_at_most_and_a_close_nothing() {
+fn a_crash_takes_a_minute_of_the_clock_of_jobs_at_most_and_a_close_nothing() {
     let machine = Machine::new(8);
     let (db, runtime) = machine.open(small());
     let begin_ms = runtime.wall_clock_ms();
-    db.put_with("key", "value", ttl(1000 * SECOND)).unwrap();
-    let worker = db.clone();
-    for _ in 0..100 {
+    db.put_with("key", "value", ttl(10_000 * SECOND)).unwrap();
+    // Of an opening that is far ahead: how far the clock of jobs has come.
+    let reached_ms = |machine: &Machine| {
+        let (db, _) = reopened_at(machine, begin_ms + 10 * YEAR_MS);
+        db.0.engine.core.clock.job_ms()
+    };
+    let begun_ms = reached_ms(&machine);
+    let least_ms = begin_ms + 50 * 60_000;
+    assert!((least_ms..=begin_ms + 3_600_000).contains(&begun_ms));
+    for round in 1..100 {
         runtime.delay(9 * SECOND);
         runtime.run_until_idle();
         let passed_ms = runtime.wall_clock_ms() - begin_ms;
-        // The wall clock of the next opening is an hour behind.
-        let (db, _) = reopened_at(&machine, begin_ms - 3_600_000);
-        let now_ms = db.0.engine.core.clock.now_ms();
-        let lost_ms = begin_ms + passed_ms - now_ms;
-        assert!(lost_ms <= 70_000, "{lost_ms}");
+        let lost_ms = begun_ms + passed_ms - reached_ms(&machine);
+        assert!(lost_ms <= 70_000, "{round}: {lost_ms}");
     }
-    drop(worker);
-    let now_ms = db.0.engine.core.clock.now_ms();
+    let now_ms = runtime.wall_clock_ms();
     db.close().unwrap();
-    let (db, _) = reopened_at(&machine, begin_ms);
-    assert_eq!(db.0.engine.core.clock.now_ms(), now_ms);
+    assert_eq!(reached_ms(&machine), begun_ms + now_ms - begin_ms);
 }
 
 #[test]
@@ -502,44 +507,141 @@ fn who_uses_no_expiry_gets_no_marks() {
     assert_eq!(db.stats().manifest_bytes, before);
 }
 
-#[test]
-fn a_wall_clock_that_jumps_ahead_is_reported_and_followed_at_the_next_opening() {
-    let machine = Machine::new(10);
-    let (db, runtime) = machine.open(small());
-    db.put_with("key", "value", ttl(1000 * SECOND)).unwrap();
-    runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 7_200_000);
-    runtime.delay(61 * SECOND);
-    runtime.run_until_idle();
-    assert_eq!(db.ttl("key").unwrap(), remaining(939));
-    assert_eq!(db.stats().clock_jump, Some(7200 * SECOND));
-    runtime.set_wall_clock_ms(0);
-    assert_eq!(
-        db.ttl("key").unwrap(),
-        remaining(939),
-        "and never backwards"
-    );
-    let (later, _) = reopened_at(&machine, runtime.wall_clock_ms() + 1_700_007_200_000);
-    assert_eq!(later.get("key").unwrap(), None);
+const HOUR_MS: u64 = 3_600_000;
+const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
+
+/// An opening of `machine`'s database at a wall clock, in which everything is merged.
+fn merged_at(machine: &Machine, wall_ms: u64, act: impl FnOnce(&Db)) {
+    let runtime = SimRuntime::new(machine.seed);
+    runtime.set_wall_clock_ms(wall_ms);
+    let env = crate::vfs::Env {
+        vfs: Arc::new(machine.disk.clone()),
+        runtime,
+    };
+    let db = Db::open_in(env, "/db", small()).unwrap();
+    act(&db);
+    db.put("another", "key").unwrap();
+    db.compact().unwrap();
+    db.collect_garbage().unwrap();
+    db.close().unwrap();
 }
 
 #[test]
-fn the_wall_clock_is_compared_although_other_edits_note_the_time() {
+fn after_openings_with_clocks_anywhere_a_right_clock_shows_what_has_as_many_hours_left() {
+    let mut rng = SmallRng::seed_from_u64(1);
+    for round in 0..60 {
+        let machine = Machine::new(100 + round);
+        let now_ms = 1_790_000_000_000;
+        let anywhere = |rng: &mut SmallRng| match rng.random_range(0..6) {
+            0 => 1,
+            1 => now_ms + 100 * YEAR_MS,
+            2 => now_ms + rng.random_range(0..YEAR_MS),
+            3 => now_ms - rng.random_range(0..YEAR_MS),
+            4 => now_ms - 20 * YEAR_MS,
+            _ => now_ms,
+        };
+        // Made under any clock, written under a right one.
+        merged_at(&machine, anywhere(&mut rng), |_| ());
+        merged_at(&machine, now_ms, |db| {
+            for hours in 0..30_u32 {
+                let end_ms = now_ms + u64::from(hours) * HOUR_MS + 1000;
+                let end = UNIX_EPOCH + Duration::from_millis(end_ms);
+                db.put(key(hours), "value").unwrap();
+                assert!(db.expire_at(key(hours), end).unwrap());
+            }
+            db.put("for ever", "value").unwrap();
+        });
+        let openings = rng.random_range(1..12);
+        for _ in 0..openings {
+            merged_at(&machine, anywhere(&mut rng), |_| ());
+        }
+        let passed_ms = rng.random_range(0..20 * HOUR_MS);
+        merged_at(&machine, now_ms + passed_ms, |db| {
+            for hours in 0..30 {
+                let left_ms = u64::from(hours) * HOUR_MS + 1000;
+                let shows = db.contains_key(key(hours)).unwrap();
+                let must_show = left_ms > passed_ms && hours > openings;
+                assert!(shows || !must_show, "{round}: {hours} of {openings}");
+                assert!(
+                    !shows || left_ms > passed_ms,
+                    "{round}: {hours} has expired"
+                );
+            }
+            assert!(db.contains_key("for ever").unwrap());
+        });
+    }
+}
+
+#[test]
+fn a_wall_clock_that_is_ahead_hides_what_the_next_opening_shows_again() {
+    let machine = Machine::new(10);
+    let (db, runtime) = machine.open(small());
+    let now_ms = runtime.wall_clock_ms();
+    for i in 0..KEYS {
+        db.put_with(key(i), vec![1; 500], ttl(3 * 3600 * SECOND))
+            .unwrap();
+    }
+    db.compact().unwrap();
+    db.close().unwrap();
+    merged_at(&machine, now_ms + 10 * YEAR_MS, |db| {
+        assert_eq!(db.iter().count(), 0);
+        let stats = db.stats();
+        assert!(
+            stats.expired_kept_bytes >= u64::from(KEYS) * 500,
+            "{stats:?}"
+        );
+        assert!(stats.job_clock_behind > Some(Duration::from_millis(9 * YEAR_MS)));
+        // What is written now lives.
+        let soon = UNIX_EPOCH + Duration::from_millis(now_ms + 10 * YEAR_MS + 5000);
+        db.put("soon", "").unwrap();
+        assert!(db.expire_at("soon", soon).unwrap());
+        assert_eq!(db.ttl("soon").unwrap(), remaining(5));
+    });
+    merged_at(&machine, now_ms + HOUR_MS, |db| {
+        assert_eq!(db.iter().count(), KEYS as usize + 2);
+        assert_eq!(db.stats().expired_kept_bytes, 0);
+        // An end that has passed by the wall clock hides, and another clock shows it.
+        let past = UNIX_EPOCH + Duration::from_millis(now_ms);
+        assert!(db.expire_at(key(1), past).unwrap());
+        assert_eq!(db.get(key(1)).unwrap(), None);
+    });
+    // After a weekend, at the first read.
+    merged_at(&machine, now_ms + 60 * HOUR_MS, |db| {
+        assert_eq!(db.iter().count(), 2, "another and soon");
+        assert!(db.stats().expired_kept_bytes >= u64::from(KEYS - 1) * 500);
+        db.trust_wall_clock().unwrap();
+        assert_eq!(db.stats().expired_kept_bytes, 0);
+        assert_eq!(db.stats().job_clock_behind, None);
+    });
+    let (db, _) = reopened_at(&machine, now_ms);
+    assert_eq!(db.iter().count(), 2, "an operator has said so");
+    assert!(db.stats().record_file_bytes < u64::from(KEYS) * 500);
+}
+
+#[test]
+fn within_an_opening_reads_follow_the_wall_clock_and_never_go_back() {
     let machine = Machine::new(12);
     let (db, runtime) = machine.open(small());
     db.put_with("key", "value", ttl(1000 * SECOND)).unwrap();
-    runtime.run_until_idle();
     runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 600_000);
-    for _ in 0..7 {
-        runtime.delay(10 * SECOND);
-        db.put("another", "key").unwrap();
-        db.flush().unwrap();
-    }
-    assert_eq!(db.ttl("key").unwrap(), remaining(330));
-    runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 3_600_000);
-    db.put("another", "key").unwrap();
-    db.flush().unwrap();
-    assert_eq!(db.ttl("key").unwrap(), remaining(330));
-    assert_eq!(db.stats().clock_jump, Some(4200 * SECOND));
+    assert_eq!(db.ttl("key").unwrap(), remaining(400));
+    runtime.set_wall_clock_ms(0);
+    assert_eq!(db.ttl("key").unwrap(), remaining(400));
+    runtime.delay(10 * SECOND);
+    assert_eq!(db.ttl("key").unwrap(), remaining(390));
+}
+
+#[test]
+fn an_end_that_never_comes_is_set_on_what_has_none_already() {
+    let machine = Machine::new(13);
+    let (db, _) = machine.open(small());
+    db.put("key", "value").unwrap();
+    assert!(db.expire("key", Duration::MAX).unwrap(), "it is there");
+    assert!(!db.persist("key").unwrap(), "it never expires");
+    db.put_with("key", "value", ttl(SECOND)).unwrap();
+    assert!(db.expire("key", Duration::MAX).unwrap());
+    assert_eq!(db.ttl("key").unwrap(), Some(Ttl::Never));
+    assert!(!db.expire("other", Duration::MAX).unwrap());
 }
 
 /// What files may take beside the log when values of this many bytes are visible.

@@ -158,7 +158,7 @@ fn salvage(
     let stored = known.stored.clone();
     report.options_carried = stored.is_some();
     let asked = options.options.clone().in_memory(false);
-    let new_options = stored_options::carry_over(asked, &stored.unwrap_or_default());
+    let mut new_options = stored_options::carry_over(asked, &stored.unwrap_or_default());
     let budget = new_options
         .resolve(&StoredOptions::default())?
         .memory_budget;
@@ -185,11 +185,12 @@ fn salvage(
     let keyspaces = KnownKeyspaces::of(&known);
     report.keyspaces = keyspaces.listed_names();
     let sources = (&files, &keyspaces);
-    // Not before what the damaged database has acted upon.
+    // What jobs may not destroy yet is kept, and where nothing says how late it was, everything.
     let version = known.version.as_ref();
-    let mark_ms = version.map_or(0, |version| version.counters.clock_ms);
-    let time_ms = Clock::new(&env.runtime, mark_ms).now_ms();
-    let wants = (wants_uncertain, time_ms);
+    let noted_ms = version.map_or(0, |version| version.counters.clock_ms);
+    let job_ms = Clock::of_reader(&env.runtime, noted_ms).job_ms();
+    new_options.job_clock_ms = (noted_ms > 0).then_some(noted_ms);
+    let wants = (wants_uncertain, job_ms);
     let mut records = Resolver::new(claims, decided, sources, report, wants);
     if options.dry_run {
         while records.next()?.is_some() {}

@@ -61,7 +61,7 @@ pub(super) struct Resolver<'a> {
     report: &'a mut RepairReport,
     wants_uncertain: bool,
     keyspaces: &'a KnownKeyspaces,
-    /// What has expired by then is no value.
+    /// What has expired by then is no value: the time of jobs.
     time_ms: u64,
     /// The numbers of keyspaces that keys have and no edit, ascending.
     unlisted: Vec<KeyspaceId>,

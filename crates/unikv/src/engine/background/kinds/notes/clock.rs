@@ -1,11 +1,9 @@
 //! Noting the time, while there is something that expires.
 //!
-//! The manifest has the greatest time that was acted upon: whatever the wall clock says at the next
-//! opening, time begins no earlier. Each edit notes it, and where a minute has passed without one,
-//! an edit that does nothing else. So a crash takes a minute at most. Beside that the wall clock is
-//! compared ([`crate::vfs::clock`]).
+//! The manifest has the job clock, from which the next opening goes on ([`crate::vfs::clock`]).
+//! Each edit notes it, and where a minute has passed without one, an edit that does nothing else.
+//! So a crash takes a minute of it at most.
 
-use crate::base::seeded::seeded;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::Indexes;
@@ -38,17 +36,30 @@ impl JobKind for ClockMarks {
 impl Background {
     /// How long after `now` the time is to be noted.
     fn mark_due_in(&self, now: Duration) -> Option<Duration> {
-        let note_at = self
-            .core
-            .clock
-            .note_at()
-            .filter(|_| !seeded!(ClockUnmarked))?;
+        let note_at = self.core.clock.note_at()?;
         Some(note_at.saturating_sub(now))
+    }
+
+    /// An operator says that the wall clock is right: what has expired by it may be destroyed.
+    pub(crate) fn trust_wall_clock(&self) -> Result<()> {
+        self.core.check_open()?;
+        let mut catalog = self.catalog.lock();
+        self.core.clock.trust_wall_clock();
+        let edit = VersionEdit {
+            clock_ms: Some(self.core.clock.mark_ms()),
+            ..VersionEdit::default()
+        };
+        let indexes = Indexes::new();
+        let noted = self
+            .catalog
+            .commit_edit(&mut catalog, edit, &indexes, |_| ());
+        drop(catalog);
+        self.core.work.notify();
+        noted
     }
 
     fn note_clock(&self) -> Result<Ended> {
         let clock = &self.core.clock;
-        clock.follow_wall_clock();
         let view = self.read.view.load_full();
         let is_empty = view.memtable.table.is_empty() && view.sealed.is_empty();
         if is_empty && !view.version.expires() {
