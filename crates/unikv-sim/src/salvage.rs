@@ -9,7 +9,8 @@ use crate::value::{Bytes, show};
 use crate::verify;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use unikv::vfs::sim::SimVfs;
+use std::sync::Arc;
+use unikv::vfs::sim::{SimRuntime, SimVfs};
 use unikv::{Db, Options, RepairOptions, RepairReport, RepairTrust};
 
 /// Where the salvaged database goes.
@@ -77,19 +78,30 @@ pub fn repair(
 
 /// Looks at what a repair has written.
 pub fn judge(disk: &SimVfs, report: RepairReport, truth: &impl Truth) -> Salvaged {
-    let runtime = truth.times().runtime(11);
-    let opening = Options::default().create_if_missing(false);
-    let opened = Db::open_in(env(disk, &runtime), TO, opening);
-    let db = opened.unwrap_or_else(|err| panic!("what was salvaged does not open: {err:?}"));
+    let open = |disk: &SimVfs, runtime: &Arc<SimRuntime>| {
+        let opening = Options::default().create_if_missing(false);
+        let opened = Db::open_in(env(disk, runtime), TO, opening);
+        opened.unwrap_or_else(|err| panic!("what was salvaged does not open: {err:?}"))
+    };
+    // So early that what jobs may not destroy yet shows.
+    let runtime = SimRuntime::new(12);
+    runtime.set_wall_clock_ms(1);
+    let early = truth
+        .times()
+        .matters
+        .then(|| open(&disk.process_kill(), &runtime));
+    let in_all = early.map(|db| held(&db, truth).expect("a scan"));
+    let db = open(disk, &truth.times().runtime(11));
     let held = held(&db, truth);
     let held = held.unwrap_or_else(|err| panic!("what was salvaged cannot be read: {err:?}"));
     let names: BTreeSet<String> = db.keyspaces().into_iter().skip(1).collect();
     db.close().expect("a close");
     let reported: BTreeSet<String> = report.keyspaces.iter().cloned().collect();
     assert_eq!(names, reported, "{report:#?}");
-    let records = held.iter().flat_map(|(_, records)| records);
-    let records = records.filter(|(key, _)| !spaces::is_presence(key));
-    assert_eq!(records.count() as u64, report.saved, "{report:#?}");
+    let saved = in_all.as_ref().unwrap_or(&held);
+    let saved = saved.iter().flat_map(|(_, records)| records);
+    let saved = saved.filter(|(key, _)| !spaces::is_presence(key));
+    assert_eq!(saved.count() as u64, report.saved, "{report:#?}");
     let mut pairs = State::new();
     for (standing, records) in held {
         if standing != Standing::Listed {
