@@ -1,5 +1,6 @@
 //! The change feed.
 
+use crate::boundary::callbacks::{self, call_with};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::locks::Mutex;
@@ -107,7 +108,7 @@ impl Changes {
 }
 
 fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny>> {
-    let classes = py.import("unikv._changes")?;
+    let classes = callbacks::module(py, "unikv._changes")?;
     let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
     let operations = PyList::empty(py);
     match &change.what {
@@ -122,10 +123,10 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
                     } => {
                         let expires = expires_ms.map(|ms| ms as f64 / 1000.0);
                         let class = classes.getattr("Put")?;
-                        class.call1((*keyspace, bytes(key), bytes(value), expires))?
+                        call_with(&class, (*keyspace, bytes(key), bytes(value), expires))?
                     }
                     ChangeOp::Delete { keyspace, key } => {
-                        classes.getattr("Delete")?.call1((*keyspace, bytes(key)))?
+                        call_with(&classes.getattr("Delete")?, (*keyspace, bytes(key)))?
                     }
                     ChangeOp::DeleteRange {
                         keyspace,
@@ -134,7 +135,7 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
                     } => {
                         let end = end.as_deref().map(bytes);
                         let class = classes.getattr("DeleteRange")?;
-                        class.call1((*keyspace, bytes(start), end))?
+                        call_with(&class, (*keyspace, bytes(start), end))?
                     }
                     other => unknown(other)?,
                 })?;
@@ -146,7 +147,7 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
             last,
         } => {
             let class = classes.getattr("Ingest")?;
-            operations.append(class.call1((*keyspace, bytes(first), bytes(last)))?)?;
+            operations.append(call_with(&class, (*keyspace, bytes(first), bytes(last)))?)?;
         }
         What::Keyspace(change) => {
             let (event, number, name, now) = match change {
@@ -158,15 +159,14 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
                 other => unknown(other)?,
             };
             let class = classes.getattr("KeyspaceChange")?;
-            operations.append(class.call1((*number, event, name, now))?)?;
+            operations.append(call_with(&class, (*number, event, name, now))?)?;
         }
         other => unknown(other)?,
     }
     let mark = change.mark.as_deref().map(bytes);
     let token = change.token.to_string();
-    classes
-        .getattr("Change")?
-        .call1((token, mark, operations.to_tuple()))
+    let class = classes.getattr("Change")?;
+    call_with(&class, (token, mark, operations.to_tuple()))
 }
 
 /// Something that a later engine reports.

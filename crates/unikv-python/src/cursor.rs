@@ -1,6 +1,7 @@
 //! Positions among entries: the engine's cursor, with the methods of plyvel's raw iterators.
 
 use crate::boundary::args::Blob;
+use crate::boundary::callbacks;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::locks::Mutex;
@@ -46,8 +47,7 @@ impl RawIterator {
     }
 
     fn invalid(py: Python<'_>) -> PyErr {
-        let class = py
-            .import("unikv._errors")
+        let class = callbacks::module(py, "unikv._errors")
             .and_then(|errors| errors.getattr("IteratorInvalidError"))
             .and_then(|class| Ok(class.cast_into::<PyType>()?));
         match class {

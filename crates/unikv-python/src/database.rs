@@ -1,6 +1,7 @@
 //! The database.
 
 use crate::boundary::args::Time;
+use crate::boundary::callbacks::{self, call_with};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::options;
@@ -144,8 +145,8 @@ impl Database {
         if key.is_none() && value.is_none() {
             return Ok(keyspace.into_any());
         }
-        let typed = py.import("unikv._typed")?.getattr("TypedKeyspace")?;
-        Ok(typed.call1((keyspace, key, value))?.unbind())
+        let typed = callbacks::module(py, "unikv._typed")?.getattr("TypedKeyspace")?;
+        Ok(call_with(&typed, (keyspace, key, value))?.unbind())
     }
 
     /// The names of all keyspaces, in the order in which they were made.
@@ -207,8 +208,8 @@ impl Database {
         slf: &Bound<'py, Database>,
         function: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let tools = slf.py().import("unikv._decorators")?;
-        tools.call_method1("transactional", (slf, function))
+        let tools = callbacks::module(slf.py(), "unikv._decorators")?;
+        call_with(&tools.getattr("transactional")?, (slf, function))
     }
 
     /// Makes every acknowledged write survive a power cut.
@@ -239,7 +240,7 @@ impl Database {
                 Fault::Ended("Internal", what, "report this with the message")
             })
         })?;
-        py.import("json")?.call_method1("loads", (text,))
+        call_with(&callbacks::module(py, "json")?.getattr("loads")?, (text,))
     }
 
     /// Makes a database of its own in the new directory `path` that is what this one is now, in

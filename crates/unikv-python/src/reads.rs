@@ -4,6 +4,7 @@ pub(crate) mod source;
 
 use crate::both_ways::{self, Iterator, Part};
 use crate::boundary::args::{Blob, Range, range, writable};
+use crate::boundary::callbacks::Items;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::detached;
@@ -232,7 +233,7 @@ impl Readable {
         keys: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyList>> {
         self.guard.check()?;
-        let objects: Vec<Bound<'py, PyAny>> = keys.try_iter()?.collect::<PyResult<_>>()?;
+        let objects: Vec<Bound<'py, PyAny>> = Items::of(keys)?.collect::<PyResult<_>>()?;
         let blobs: Vec<Blob<'_>> = objects
             .iter()
             .map(|key| key.extract())

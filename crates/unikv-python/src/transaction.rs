@@ -4,6 +4,7 @@ mod keyspace;
 mod writes;
 
 use crate::boundary::args::{Blob, Time, write_options};
+use crate::boundary::callbacks;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::locks::{Mutex, MutexGuard};
@@ -171,13 +172,15 @@ impl Transaction {
         let shown = Transaction::make(py, transaction, guard)?;
         let mut all = vec![shown.bind(py).as_any().clone()];
         all.extend(call.args.iter());
-        let result = call.run.call(PyTuple::new(py, all)?, call.keywords);
+        let result = callbacks::call(call.run, &PyTuple::new(py, all)?, call.keywords);
         // None is left if the function has ended it: then there is nothing to commit.
         let taken = py.detach(|| shown.get().open.take());
         if let Some(transaction) = taken {
             *lent = transaction;
         }
-        Ok(result?.unbind())
+        let result = result?;
+        callbacks::refuse_async(&result)?;
+        Ok(result.unbind())
     }
 }
 

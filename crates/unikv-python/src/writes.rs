@@ -2,6 +2,7 @@
 
 use crate::batch::WriteBatch;
 use crate::boundary::args::{Blob, Time, range, write_options};
+use crate::boundary::callbacks::{self, Items};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, interruptible};
@@ -154,12 +155,11 @@ impl Writable {
             Some(keyspace) => drop(batch.put_in(keyspace, key, value)),
             None => drop(batch.put(key, value)),
         };
-        let items = if other.hasattr("items")? {
-            other.call_method0("items")?
-        } else {
-            other.clone()
+        let items = match callbacks::attribute(other, "items")? {
+            Some(items) => callbacks::call_with(&items, ())?,
+            None => other.clone(),
         };
-        for item in items.try_iter()? {
+        for item in Items::of(&items)? {
             let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item?.extract()?;
             add(key.extract()?, value.extract()?);
         }

@@ -1,5 +1,6 @@
 //! Arguments: bytes, ranges, sizes and times.
 
+use crate::boundary::callbacks::call_with;
 use crate::boundary::errors::Fault;
 use crate::boundary::locks::Mutex;
 use pyo3::buffer::PyBuffer;
@@ -63,7 +64,7 @@ fn copy<'a>(object: &Bound<'_, PyAny>) -> PyResult<Blob<'a>> {
         let message = format!("a bytes-like object is needed, not '{kind}'{hint}");
         return Err(PyTypeError::new_err(message));
     };
-    let bytes = view.call_method0("tobytes")?.cast_into::<PyBytes>()?;
+    let bytes = call_with(&view.getattr("tobytes")?, ())?.cast_into::<PyBytes>()?;
     Ok(Blob::Owned(bytes.as_bytes().to_vec()))
 }
 

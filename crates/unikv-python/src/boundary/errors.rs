@@ -1,5 +1,6 @@
 //! Errors, on their way to Python.
 
+use crate::boundary::callbacks;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -74,10 +75,12 @@ fn raise(
     message: &str,
     details: &Bound<'_, PyDict>,
 ) -> PyResult<PyErr> {
-    let classes = py.import("unikv._errors")?;
+    let classes = callbacks::module(py, "unikv._errors")?;
     let class = classes
         .getattr(format!("{kind}Error"))
         .or_else(|_| classes.getattr("Error"))?
         .cast_into::<PyType>()?;
-    Ok(PyErr::from_value(class.call((message,), Some(details))?))
+    let args = (message,).into_pyobject(py)?;
+    let made = callbacks::call(&class, &args, Some(details))?;
+    Ok(PyErr::from_value(made))
 }

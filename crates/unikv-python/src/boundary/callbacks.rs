@@ -1,0 +1,164 @@
+//! Calls that run code of Python: functions, iterators, classes and attributes of the program.
+//!
+//! While the process exits, the interpreter ends each daemon thread that asks for its lock. Up to
+//! Python 3.13 it does so by `pthread_exit`, which unwinds the thread's stack; later by a call that
+//! never returns. Frames of Rust above must not be unwound by that, which would abort the process.
+//! So the thread stays where it is, in [`Stay`], until the process is gone. What PyO3 does where it
+//! takes the lock itself is the same.
+//!
+//! Invariant: who calls this holds no lock of the engine or of this package, as it may be for ever.
+
+#![allow(
+    unsafe_code,
+    reason = "PyO3 has no calls from which a thread may be unwound"
+)]
+
+use crate::boundary::errors::Fault;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+use std::mem;
+
+/// Functions of the interpreter from which a thread may be unwound, declared as that.
+mod interpreter {
+    use pyo3::ffi::PyObject;
+
+    #[allow(
+        clashing_extern_declarations,
+        reason = "PyO3 declares them as functions that never unwind"
+    )]
+    unsafe extern "C-unwind" {
+        pub(super) fn PyObject_Call(
+            callable: *mut PyObject,
+            args: *mut PyObject,
+            keywords: *mut PyObject,
+        ) -> *mut PyObject;
+        pub(super) fn PyObject_GetAttr(object: *mut PyObject, name: *mut PyObject)
+        -> *mut PyObject;
+        pub(super) fn PyImport_Import(name: *mut PyObject) -> *mut PyObject;
+        pub(super) fn PyObject_GetIter(object: *mut PyObject) -> *mut PyObject;
+        pub(super) fn PyIter_Next(iterator: *mut PyObject) -> *mut PyObject;
+    }
+}
+
+/// Stops a thread that is being unwound.
+struct Stay;
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// What `run` returns, which calls the interpreter and nothing that panics.
+#[inline]
+fn or_stay<T>(run: impl FnOnce() -> T) -> T {
+    let stay = Stay;
+    let result = run();
+    mem::forget(stay);
+    result
+}
+
+/// Calls `callable`.
+pub(crate) fn call<'py>(
+    callable: &Bound<'py, PyAny>,
+    args: &Bound<'py, PyTuple>,
+    keywords: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let keywords = keywords.map_or(std::ptr::null_mut(), Bound::as_ptr);
+    // SAFETY: the objects live, the interpreter is attached, and what is returned is a new
+    // reference, or null with an exception set.
+    unsafe {
+        let result =
+            or_stay(|| interpreter::PyObject_Call(callable.as_ptr(), args.as_ptr(), keywords));
+        Bound::from_owned_ptr_or_err(callable.py(), result)
+    }
+}
+
+/// Calls `callable` with arguments alone.
+pub(crate) fn call_with<'py, A>(
+    callable: &Bound<'py, PyAny>,
+    args: A,
+) -> PyResult<Bound<'py, PyAny>>
+where
+    A: IntoPyObject<'py, Target = PyTuple, Output = Bound<'py, PyTuple>>,
+    PyErr: From<A::Error>,
+{
+    call(callable, &args.into_pyobject(callable.py())?, None)
+}
+
+/// A module, which the first call runs.
+pub(crate) fn module<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    let name = PyString::new(py, name);
+    // SAFETY: as in `call`.
+    unsafe {
+        let result = or_stay(|| interpreter::PyImport_Import(name.as_ptr()));
+        Bound::from_owned_ptr_or_err(py, result)
+    }
+}
+
+/// An attribute, if the object has it.
+pub(crate) fn attribute<'py>(
+    object: &Bound<'py, PyAny>,
+    name: &str,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = object.py();
+    let name = PyString::new(py, name);
+    // SAFETY: as in `call`.
+    let found = unsafe {
+        let result = or_stay(|| interpreter::PyObject_GetAttr(object.as_ptr(), name.as_ptr()));
+        Bound::from_owned_ptr_or_err(py, result)
+    };
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The items of something that can be iterated over.
+pub(crate) struct Items<'py>(Bound<'py, PyAny>);
+
+impl<'py> Items<'py> {
+    pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
+        // SAFETY: as in `call`.
+        let iterator = unsafe {
+            let result = or_stay(|| interpreter::PyObject_GetIter(object.as_ptr()));
+            Bound::from_owned_ptr_or_err(object.py(), result)
+        };
+        iterator.map(Items)
+    }
+}
+
+impl<'py> Iterator for Items<'py> {
+    type Item = PyResult<Bound<'py, PyAny>>;
+
+    fn next(&mut self) -> Option<PyResult<Bound<'py, PyAny>>> {
+        let py = self.0.py();
+        // SAFETY: as in `call`; null without an exception is the end.
+        let item = unsafe {
+            let result = or_stay(|| interpreter::PyIter_Next(self.0.as_ptr()));
+            Bound::from_owned_ptr_or_opt(py, result)
+        };
+        match item {
+            Some(item) => Some(Ok(item)),
+            None => PyErr::take(py).map(Err),
+        }
+    }
+}
+
+/// Refuses what an async function returns: it has run nothing yet.
+pub(crate) fn refuse_async(result: &Bound<'_, PyAny>) -> Result<(), Fault> {
+    let is_coroutine =
+        attribute(result, "send")?.is_some() && attribute(result, "__await__")?.is_some();
+    if !is_coroutine && attribute(result, "asend")?.is_none() {
+        return Ok(());
+    }
+    if let Some(close) = attribute(result, "close")? {
+        call_with(&close, ())?;
+    }
+    let what = "the function is async, so it has not run";
+    let remedy = "use one that is not async, and await outside of the transaction";
+    Err(Fault::invalid(what, remedy))
+}
