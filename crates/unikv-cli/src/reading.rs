@@ -1,12 +1,15 @@
-//! A database that a command only reads: opened, or followed where another process has it open.
+//! A database that a command only reads: followed, so that it takes no lock and writes nothing,
+//! whether or not another process has it open.
 //!
-//! A follower shows what is visible at the moment at which the command begins.
+//! A follower shows what is visible at the moment at which the command begins. It keeps all files
+//! open. Where the process may not do so, and for copies, which are to have the history of the
+//! database, it is opened if nobody else has it.
 
 use crate::args::{DirArg, KeyspaceArg};
 use crate::exit::{Code, Failure};
 use std::path::Path;
 use unikv::backup::{Made, Repository};
-use unikv::{Checkpoint, Db, FollowOptions, Follower, PartitionStats, Snapshot};
+use unikv::{Checkpoint, Db, ErrorKind, FollowOptions, Follower, PartitionStats, Snapshot};
 
 /// Follows a database that another process has open, as `locked` says.
 pub fn follow(dir: &DirArg, locked: &str) -> Result<Follower, Failure> {
@@ -20,8 +23,20 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// Opens the database that is there; never creates one.
+    /// Follows the database that is there.
     pub fn open(dir: &DirArg) -> Result<Reading, Failure> {
+        let failed = match Db::follow(&dir.dir, FollowOptions::default()) {
+            Ok(follower) => return Ok(Reading::Followed(follower)),
+            Err(failed) => failed,
+        };
+        let may_open = matches!(failed.kind(), ErrorKind::InvalidArgument | ErrorKind::Io);
+        let opened = may_open.then(|| dir.open_existing().ok()).flatten();
+        let opened = opened.map(Reading::Opened);
+        opened.ok_or_else(|| Failure::opening(failed))
+    }
+
+    /// Opens the database that is there, to copy it.
+    pub fn open_to_copy(dir: &DirArg) -> Result<Reading, Failure> {
         match dir.open_existing() {
             Ok(db) => Ok(Reading::Opened(db)),
             Err(Failure::Failed(failed)) if failed.code == Code::Locked => {

@@ -6,6 +6,11 @@ mod common;
 
 use common::{Writer, json, text, unikv, within};
 use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::SystemTime;
+use unikv::{Db, Options};
 
 #[test]
 fn reading_commands_show_what_is_visible_beside_a_writer() {
@@ -181,4 +186,85 @@ fn copies_beside_a_writer_are_what_it_had_written_and_survive_its_death() {
     // The killed writer's own.
     assert!(prefix(&db) >= copies.last().unwrap().1);
     unikv(&["check", &db]).assert().success();
+}
+
+/// All files below a directory, with their bytes and when they were changed.
+fn files(dir: &str) -> Vec<(PathBuf, Vec<u8>, SystemTime)> {
+    let mut found: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let changed = fs::metadata(&path).unwrap().modified().unwrap();
+            (path.clone(), fs::read(&path).unwrap(), changed)
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// The commands that only read, each with what it prints of the key.
+fn reading_commands<'a>(db: &'a str, export: &'a str) -> Vec<(Vec<&'a str>, &'a str)> {
+    vec![
+        (vec!["get", db, "apple"], "red\n"),
+        (vec!["scan", db], "apple\tred\n"),
+        (vec!["ttl", db, "apple"], "never\n"),
+        (vec!["dump", db], "apple\tred\n"),
+        (vec!["keyspace", "list", db], "default"),
+        (vec!["export", db, export], "exported"),
+    ]
+}
+
+#[test]
+fn reading_commands_change_nothing_and_take_no_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let (db, export) = (within(dir.path(), "db"), within(dir.path(), "export"));
+    let mut writer = Writer::of(&db);
+    writer.say("put apple red");
+    writer.end();
+    let before = files(&db);
+    for (command, printed) in reading_commands(&db, &export) {
+        let shown = text(&command);
+        assert!(shown.contains(printed), "{command:?}: {shown}");
+        assert_eq!(files(&db), before, "{command:?}");
+    }
+}
+
+#[test]
+fn a_service_opens_beside_any_reading_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let options = || Options::default().memory_budget(16 << 20);
+    let service = Db::open(&db, options()).unwrap();
+    service.put("apple", "red").unwrap();
+    service.close().unwrap();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let commands = scope.spawn(|| {
+            let mut count = 0;
+            while !ended.load(Ordering::Relaxed) {
+                let export = within(dir.path(), &format!("export{count}"));
+                for (command, printed) in reading_commands(&db, &export) {
+                    let shown = text(&command);
+                    assert!(shown.contains(printed), "{command:?}: {shown}");
+                    count += 1;
+                }
+            }
+            count
+        });
+        let mut openings = 0_u32;
+        while openings < 300 && !commands.is_finished() {
+            // Logs, tables and manifests that come and go.
+            let service = Db::open(&db, options()).unwrap();
+            service.put(openings.to_be_bytes(), vec![7; 5000]).unwrap();
+            if openings.is_multiple_of(7) {
+                service.compact().unwrap();
+            }
+            service.delete(openings.to_be_bytes()).unwrap();
+            service.close().unwrap();
+            openings += 1;
+        }
+        ended.store(true, Ordering::Relaxed);
+        assert!(commands.join().unwrap() >= 12);
+        assert_eq!(openings, 300);
+    });
 }

@@ -125,7 +125,7 @@ impl Backup {
 impl Create {
     fn run(self) -> Outcome {
         let (repository, bar) = self.at.open();
-        let db = Reading::open(&self.dir)?;
+        let db = Reading::open_to_copy(&self.dir)?;
         let made = db.back_up(&repository)?;
         db.close()?;
         bar.finish_and_clear();

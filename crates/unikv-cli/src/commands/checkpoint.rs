@@ -25,7 +25,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     pub fn run(self) -> Outcome {
-        let db = Reading::open(&self.dir)?;
+        let db = Reading::open_to_copy(&self.dir)?;
         let made = db.checkpoint(&self.dest)?;
         db.close()?;
         self.output

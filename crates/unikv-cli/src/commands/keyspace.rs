@@ -217,10 +217,6 @@ struct Row {
 impl List {
     fn run(self) -> Outcome {
         let db = Reading::open(&self.dir)?;
-        if let Reading::Opened(db) = &db {
-            // The list helps to free a full disk, too.
-            flush_replayed(db).ok();
-        }
         let rows = rows(&db, &db.partitions())?;
         db.close()?;
         let as_json = || {

@@ -110,9 +110,12 @@ impl Runner {
             // What never expires is left as it is.
             Some(value) => expiry_ms.is_some() || value.expiry_ms.is_some(),
         };
+        let now_ms = self.time();
+        let after = there.clone();
+        let after = after.filter(|_| expiry_ms.is_none_or(|end| end > now_ms));
         let is_done = changes || (what == "expire" && there.is_some());
         let known = if changes {
-            vec![(whole, there.map(|value| value.until(expiry_ms)))]
+            vec![(whole, after.map(|value| value.until(expiry_ms)))]
         } else {
             Vec::new()
         };

@@ -19,8 +19,8 @@ impl Db {
     }
 
     /// Has the value of `key` expire at `time` of the wall clock; whether there is a value. If that
-    /// is not later than now, no read sees the value any more. The value is written again, so of
-    /// a large one this takes as long as a put. Errors as [`Db::put`] and [`Db::get`].
+    /// is not later than now, the key is removed at once. The value is written again, so of a
+    /// large one this takes as long as a put. Errors as [`Db::put`] and [`Db::get`].
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("unikv-expire-{}", std::process::id()));

@@ -149,7 +149,7 @@ impl Engine {
         }
         let edit = VersionEdit {
             lifetime: Some(lifetime.encode()),
-            clock_ms: clock.is_needed().then(|| clock.mark_ms()),
+            clock_ms: Some(clock.mark_ms()),
             ..VersionEdit::default()
         };
         let _only_figures = catalog.manifest.append(&edit);
@@ -161,12 +161,14 @@ impl Engine {
         if !clock.is_needed() {
             return 0;
         }
-        let (now_ms, job_ms) = (clock.now_ms(), clock.job_ms());
+        // In this order: the first is never later than the second.
+        let (job_ms, now_ms) = (clock.job_ms(), clock.now_ms());
         let partitions = version.partitions().where_sums(|sum| sum.may_be_obsolete);
         let tables = partitions.flat_map(|p| &p.key_tables);
         let kept = tables.map(|table| {
             let expiring = &table.meta().expiring;
-            expiring.expired_bytes(now_ms) - expiring.expired_bytes(job_ms)
+            let hidden = expiring.expired_bytes(now_ms);
+            hidden.saturating_sub(expiring.expired_bytes(job_ms))
         });
         kept.sum()
     }

@@ -13,7 +13,7 @@ mod models;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::partition::Moment;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -70,7 +70,11 @@ impl Holders {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Snapshots(Mutex<BTreeMap<Moment, Holders>>);
+pub(crate) struct Snapshots {
+    live: Mutex<BTreeMap<Moment, Holders>>,
+    /// How many of them have an earlier time than their number had. Changed under the lock.
+    early: AtomicUsize,
+}
 
 /// What is registered, for a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +102,7 @@ impl Snapshots {
         holder: Holder,
         now: impl FnOnce() -> (Duration, u64),
     ) -> Moment {
-        let mut live = self.0.lock();
+        let mut live = self.live.lock();
         let seq = SeqNo(visible.load(Ordering::Acquire));
         let (since, time_ms) = now();
         let moment = Moment { seq, time_ms };
@@ -106,21 +110,38 @@ impl Snapshots {
         moment
     }
 
-    /// Registers an earlier time of a number that is registered.
-    pub(crate) fn take_earlier(&self, moment: Moment, holder: Holder, since: Duration) {
-        register(&mut self.0.lock(), moment, holder, since);
+    /// Registers an earlier time of a number that is registered. `time_ms` says it.
+    pub(crate) fn take_earlier(
+        &self,
+        seq: SeqNo,
+        holder: Holder,
+        since: Duration,
+        time_ms: impl FnOnce() -> u64,
+    ) -> Moment {
+        let mut live = self.live.lock();
+        self.early.fetch_add(1, Ordering::Relaxed);
+        let time_ms = time_ms();
+        let moment = Moment { seq, time_ms };
+        register(&mut live, moment, holder, since);
+        moment
+    }
+
+    /// What [`Snapshots::take_earlier`] has registered has been released.
+    pub(crate) fn released_earlier(&self) {
+        let _live = self.live.lock();
+        self.early.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A registered snapshot or transaction has ended, and has left iterators.
     pub(crate) fn disown(&self, moment: Moment, holder: Holder) {
-        if let Some(holders) = self.0.lock().get_mut(&moment) {
+        if let Some(holders) = self.live.lock().get_mut(&moment) {
             holders.of(holder).disowned += 1;
         }
     }
 
     /// Releases a registered snapshot. True: it was the oldest, and the last of its moment.
     pub(crate) fn release(&self, moment: Moment, holder: Holder, is_disowned: bool) -> bool {
-        let mut live = self.0.lock();
+        let mut live = self.live.lock();
         let oldest = live.keys().next() == Some(&moment);
         if let Some(holders) = live.get_mut(&moment) {
             let count = holders.of(holder);
@@ -140,20 +161,26 @@ impl Snapshots {
 
     /// The live snapshots, ascending.
     pub(crate) fn list(&self) -> Vec<Moment> {
-        let live = self.0.lock();
+        let live = self.live.lock();
         let is_known = |m: &Holders| m.with_iterators() > 0 || !seeded!(IteratorUnregistered);
         let known = live.iter().filter(|(_, holders)| is_known(holders));
         known.map(|(moment, _)| *moment).collect()
     }
 
-    /// The oldest live snapshot.
+    /// The oldest number of a live snapshot, and the earliest time.
     pub(crate) fn oldest(&self) -> Option<Moment> {
-        self.0.lock().keys().next().copied()
+        let live = self.live.lock();
+        let mut oldest = *live.keys().next()?;
+        if self.early.load(Ordering::Relaxed) > 0 {
+            let times = live.keys().map(|moment| moment.time_ms);
+            oldest.time_ms = times.min().unwrap_or(oldest.time_ms);
+        }
+        Some(oldest)
     }
 
     /// The moments that snapshots and transactions hold, ascending, and when each was registered.
     pub(crate) fn with_iterators(&self) -> Vec<(Holder, SeqNo, Duration)> {
-        let live = self.0.lock();
+        let live = self.live.lock();
         let of_moment = |(moment, holders): (&Moment, &Holders)| {
             let (seq, since) = (moment.seq, holders.since);
             let held = holders
@@ -170,7 +197,7 @@ impl Snapshots {
     /// Each snapshot with its clones, each transaction, and each iterator over the newest state of
     /// its time, and when it was registered.
     pub(crate) fn owners(&self) -> Vec<(Holder, Duration)> {
-        let live = self.0.lock();
+        let live = self.live.lock();
         let of_moment = |holders: &Holders| {
             let since = holders.since;
             let owned = holders.each().map(|(holder, count)| {
@@ -182,7 +209,7 @@ impl Snapshots {
     }
 
     pub(crate) fn figures(&self) -> SnapshotFigures {
-        let live = self.0.lock();
+        let live = self.live.lock();
         SnapshotFigures {
             snapshots: live.values().map(Holders::with_iterators).sum(),
             oldest: live
@@ -190,5 +217,34 @@ impl Snapshots {
                 .next()
                 .map(|(moment, holders)| (moment.seq, holders.since)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_earlier_time_of_a_number_counts_among_older_numbers() {
+        let (snapshots, visible) = (Snapshots::default(), AtomicU64::new(50));
+        let (holder, since) = (Holder::Snapshot, Duration::ZERO);
+        let older = snapshots.take(&visible, holder, || (since, 900));
+        visible.store(100, Ordering::Release);
+        let newer = snapshots.take(&visible, holder, || (since, 901));
+        assert_eq!(snapshots.oldest(), Some(older));
+        let early = snapshots.take_earlier(newer.seq, Holder::Iterator, since, || 300);
+        let oldest = Moment {
+            seq: older.seq,
+            time_ms: 300,
+        };
+        assert_eq!(snapshots.oldest(), Some(oldest));
+        let readers = crate::jobs::compact::retention::Readers {
+            time_ms: 1000,
+            snapshots: snapshots.list(),
+        };
+        assert_eq!(readers.horizon().time_ms, 300);
+        snapshots.release(early, Holder::Iterator, false);
+        snapshots.released_earlier();
+        assert_eq!(snapshots.oldest(), Some(older));
     }
 }

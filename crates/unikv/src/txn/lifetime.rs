@@ -74,10 +74,8 @@ impl Txn {
         let Some(value) = self.get(keyspace, key, true)? else {
             return Ok(false);
         };
-        // What only the wall clock says to have passed is hidden, as another clock may show it.
-        let clock = &self.handle.engine.core.clock;
-        let end = lifetime.end(clock.now_ms());
-        let has_passed = end.is_some_and(|end| end <= clock.job_ms());
+        let now_ms = self.handle.engine.core.clock.now_ms();
+        let has_passed = lifetime.end(now_ms).is_some_and(|end| end <= now_ms);
         let value = (!has_passed).then_some(&value[..]);
         self.write_for(keyspace, key, value, lifetime)?;
         Ok(true)

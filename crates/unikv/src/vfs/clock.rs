@@ -37,6 +37,8 @@ pub(crate) struct Clock {
     read_base_us: AtomicU64,
     /// Jobs go by no later time than this and what has passed.
     job_base_us: AtomicU64,
+    /// By how much the opening has set that forward.
+    step_ms: u64,
     /// Whether the database has, or may soon have, something that expires.
     is_needed: AtomicBool,
     /// When the time is to be noted next, in milliseconds on the runtime's clock.
@@ -53,13 +55,19 @@ struct Look {
 impl Clock {
     /// The clock of a database of which an earlier opening has noted this; `None`: it is new.
     pub(crate) fn new(runtime: &Arc<dyn Runtime>, noted_ms: Option<u64>) -> Clock {
-        let clock = Clock::of_reader(runtime, u64::MAX);
+        let clock = Clock {
+            step_ms: MOST_STEP_MS,
+            ..Clock::of_reader(runtime, u64::MAX)
+        };
         let wall_ms = clock.look().wall_ms;
-        let noted_ms = slip!(WallClockDestroys, wall_ms, noted_ms.unwrap_or(wall_ms));
-        let most_us = micros(noted_ms.saturating_add(MOST_STEP_MS));
-        clock.job_base_us.fetch_min(most_us, Ordering::AcqRel);
+        // A new one that is made before its time waits for a wall clock that may be right.
+        let noted_ms = slip!(WallClockDestroys, Some(wall_ms), noted_ms);
+        if let Some(noted_ms) = noted_ms {
+            let most_us = micros(noted_ms.saturating_add(MOST_STEP_MS));
+            clock.job_base_us.fetch_min(most_us, Ordering::AcqRel);
+        }
         if seeded!(ReadsByMark) {
-            let mark_us = micros(noted_ms);
+            let mark_us = micros(noted_ms.unwrap_or_default());
             clock.read_base_us.fetch_max(mark_us, Ordering::AcqRel);
         }
         clock
@@ -72,6 +80,7 @@ impl Clock {
             begun: runtime.now(),
             read_base_us: AtomicU64::new(0),
             job_base_us: AtomicU64::new(micros(noted_ms)),
+            step_ms: 0,
             is_needed: AtomicBool::new(false),
             note_at_ms: AtomicU64::new(0),
         };
@@ -114,14 +123,19 @@ impl Clock {
         base_us.saturating_add(look.passed_us) / 1000
     }
 
-    /// What is to be noted of the job clock.
+    /// What is to be noted of the job clock; 0: nothing, as no wall clock was right yet.
     pub(crate) fn mark_ms(&self) -> u64 {
         let look = self.look();
-        let most_ms = self.most_job_ms(look);
-        if look.wall_ms < RELEASED_MS {
-            return most_ms.saturating_sub(MOST_STEP_MS);
+        if matches!(self.job_base_us.load(Ordering::Acquire), 0 | u64::MAX) {
+            return 0;
         }
-        most_ms.min(look.wall_ms)
+        let most_ms = self.most_job_ms(look);
+        let mark_ms = if look.wall_ms < RELEASED_MS {
+            most_ms.saturating_sub(self.step_ms)
+        } else {
+            most_ms.min(look.wall_ms)
+        };
+        mark_ms.max(1)
     }
 
     /// By how much the job clock is behind the wall clock.
@@ -292,6 +306,11 @@ mod tests {
         assert_eq!(right.job_ms(), NOW + MOST_STEP_MS);
         let (_, wrong) = clock(5, Some(NOW));
         assert_eq!((wrong.job_ms(), wrong.mark_ms()), (5, NOW));
+        // A new database waits for a wall clock that may be right.
+        let (sim, new) = clock(5, None);
+        assert_eq!((new.job_ms(), new.mark_ms()), (5, 0));
+        sim.set_wall_clock_ms(NOW);
+        assert_eq!((new.job_ms(), new.mark_ms()), (NOW, NOW));
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl<'a> Opening<'a> {
         let noted_ms = (noted_ms > 0).then_some(noted_ms);
         let clock = Arc::new(Clock::new(&self.env.runtime, noted_ms));
         // Also where nothing expires yet: that this has been opened counts from the first write on.
-        version.counters.clock_ms = clock.mark_ms().max(1);
+        version.counters.clock_ms = clock.mark_ms();
         clock.noted(self.env.runtime.now());
         if expires || version.expires() {
             clock.need();

@@ -25,6 +25,8 @@ pub(crate) struct Registered {
     holder: Holder,
     /// When it was registered, on the runtime's clock.
     since: Duration,
+    /// Whether its time is earlier than its number had.
+    is_early: bool,
     /// Clones of the snapshot that this is of, or its transaction.
     owners: AtomicUsize,
     /// Whether iterators have been left by the last of these.
@@ -62,6 +64,7 @@ impl Registered {
             moment,
             holder,
             since,
+            is_early: false,
             owners: AtomicUsize::new(0),
             is_disowned: AtomicBool::new(false),
             keeps_open,
@@ -79,17 +82,17 @@ impl Registered {
         if !core.clock.is_needed() || !core.process.is_this() {
             return Arc::clone(self);
         }
-        let moment = Moment {
-            seq: self.moment.seq,
-            time_ms: self.moment.time_ms.min(core.clock.job_ms()),
-        };
         let (holder, since) = (Holder::Iterator, core.now());
-        core.snapshots.take_earlier(moment, holder, since);
+        let time_ms = || self.moment.time_ms.min(core.clock.job_ms());
+        let moment = core
+            .snapshots
+            .take_earlier(self.moment.seq, holder, since, time_ms);
         Arc::new(Registered {
             read: Arc::clone(&self.read),
             moment,
             holder,
             since,
+            is_early: true,
             owners: AtomicUsize::new(0),
             is_disowned: AtomicBool::new(false),
             keeps_open: self.keeps_open.clone(),
@@ -147,6 +150,9 @@ impl Drop for Registered {
         let snapshots = &self.read.core.snapshots;
         if snapshots.release(self.moment, self.holder, is_disowned) {
             self.read.space.snapshot_released();
+        }
+        if self.is_early {
+            snapshots.released_earlier();
         }
     }
 }

@@ -25,11 +25,11 @@ pub(crate) struct Readers {
 impl Readers {
     /// What none of them needs.
     pub(crate) fn horizon(&self) -> Horizon {
-        // The oldest snapshot has the earliest time, too.
-        let oldest = self.snapshots.first();
+        // An export has an earlier time than older snapshots.
+        let earliest = self.snapshots.iter().map(|moment| moment.time_ms).min();
         Horizon {
-            oldest: oldest.map(|moment| moment.seq),
-            time_ms: oldest.map_or(self.time_ms, |moment| moment.time_ms.min(self.time_ms)),
+            oldest: self.snapshots.first().map(|moment| moment.seq),
+            time_ms: earliest.map_or(self.time_ms, |time_ms| time_ms.min(self.time_ms)),
             now_ms: self.time_ms,
         }
     }

@@ -185,7 +185,8 @@ fn salvage(
     let keyspaces = KnownKeyspaces::of(&known);
     report.keyspaces = keyspaces.listed_names();
     let sources = (&files, &keyspaces);
-    // What jobs may not destroy yet is kept, and where nothing says how late it was, everything.
+    // What jobs may not destroy yet is kept, and where nothing says how late it was, everything:
+    // then the new database begins with the wall clock, as any new one.
     let version = known.version.as_ref();
     let noted_ms = version.map_or(0, |version| version.counters.clock_ms);
     let job_ms = Clock::of_reader(&env.runtime, noted_ms).job_ms();
