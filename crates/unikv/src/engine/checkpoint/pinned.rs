@@ -141,7 +141,9 @@ impl<'a> Pinned<'a> {
                 Arc::make_mut(history).forget_until(seq);
             }
         }
-        snapshot.clock_ms = Some(core.clock.mark_ms());
+        if core.clock.is_needed() {
+            snapshot.clock_ms = Some(core.clock.mark_ms());
+        }
         let mut record_files: Vec<_> = version.record_files().iter().cloned().collect();
         if !seeded!(CheckpointForgetsBlobs) {
             let listed = |file: &Arc<RecordFile>| version.record_file(file.meta().number).is_some();
