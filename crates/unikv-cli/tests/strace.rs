@@ -129,6 +129,9 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
     ];
     for arguments in others {
         let (_, calls) = place.watched(&[], arguments);
+        if matches!(arguments[0], "scan" | "get") {
+            only_reads(&calls, &db);
+        }
         seen.add(&calls, &db, &place);
         order::check(&calls, &db);
     }
@@ -136,6 +139,40 @@ fn every_file_access_is_known_to_the_file_layer_and_in_order() {
     dumped_and_loaded(&mut place, &db, &mut seen);
     repaired(&mut place, &db, &mut seen);
     seen.report();
+}
+
+/// A command that reads writes nothing, syncs nothing, and takes no lock that an opening meets.
+fn only_reads(calls: &[Call], db: &str) {
+    let changes = |call: &&Call| {
+        let is_read = match &call.name[..] {
+            "openat" => !call
+                .flags()
+                .iter()
+                .any(|flag| ["O_RDWR", "O_WRONLY", "O_CREAT"].contains(flag)),
+            "flock" => !call.flags().contains(&"LOCK_EX"),
+            "mmap" => !call.flags().contains(&"PROT_WRITE"),
+            name => [
+                "close",
+                "fadvise64",
+                "fcntl",
+                "fstat",
+                "fstatfs",
+                "getdents64",
+                "madvise",
+                "newfstatat",
+                "pread64",
+                "preadv",
+                "preadv2",
+                "read",
+                "readahead",
+                "statx",
+            ]
+            .contains(&name),
+        };
+        call.paths().iter().any(|path| path.starts_with(db)) && !is_read
+    };
+    let found: Vec<_> = calls.iter().filter(changes).take(20).collect();
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 /// A file of each kind is looked at, and nothing is changed.
@@ -155,6 +192,7 @@ fn inspected(place: &mut Place, db: &str, seen: &mut Seen) {
 fn dumped_and_loaded(place: &mut Place, db: &str, seen: &mut Seen) {
     let (output, calls) = place.watched(&[], &["dump", db]);
     assert!(output.status.success(), "{output:?}");
+    only_reads(&calls, db);
     seen.add(&calls, db, place);
     order::check(&calls, db);
     let (file, copy) = (place.path("dumped"), place.path("copy"));

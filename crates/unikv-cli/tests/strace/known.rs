@@ -130,6 +130,19 @@ pub const KNOWN: &[Known] = &[
     ),
     ("pread64", &[Visible], "", "the same"),
     ("fadvise64", &[Visible], "POSIX_FADV_SEQUENTIAL", "the same"),
+    (
+        "flock",
+        &[Visible],
+        "LOCK_SH|LOCK_NB",
+        "a follower asks whether the writer lives, of whose page it has a name",
+    ),
+    ("mmap", &[Visible], "PROT_READ|MAP_SHARED", "a follower"),
+    (
+        "statx",
+        &[Visible],
+        "AT_STATX_SYNC_AS_STAT|AT_EMPTY_PATH|STATX_ALL|STATX_MNT_ID",
+        "a follower: is it long enough to be mapped",
+    ),
     ("close", &[Visible], "", "the end of any of these"),
     (
         "ftruncate",
