@@ -234,11 +234,6 @@ impl Oracle {
         is_it(self.base.state.get(key))
     }
 
-    /// The database has been closed.
-    pub fn closed(&mut self) {
-        self.synced();
-    }
-
     /// What is there at this time if no write is unknown.
     pub fn visible(&self, time_ms: u64) -> State {
         times::visible(self.state(), time_ms)

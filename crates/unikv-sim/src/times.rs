@@ -148,7 +148,8 @@ pub struct Times {
     /// The time of reads when the database was opened, and when it was last looked at.
     opened_ms: u64,
     latest_ms: u64,
-    /// No later opening has an earlier wall clock: what that would show is not known.
+    /// No later opening has an earlier wall clock: that would show values of which the
+    /// oracle does not know whether they are there.
     least_ms: u64,
     /// How many openings have been tried since, each of which counts.
     pub tries: u64,
@@ -207,17 +208,17 @@ impl Times {
         self.job_ms = self.job_ms.max(noted_ms);
     }
 
-    /// How late it was nobody knows.
+    /// The clocks may have come to any time.
     pub fn may_be_any(&mut self) {
         (self.destroyed_ms, self.job_ms) = (FAR_MS, FAR_MS);
     }
 
-    /// As late as others know it was.
+    /// The clocks have come as far as others say.
     pub fn known_by(&mut self, others: &Times) {
         (self.destroyed_ms, self.job_ms) = (others.destroyed_ms, others.job_ms);
     }
 
-    /// What is there now, and does not show, is not known.
+    /// The oracle does not know which of the values that are hidden at this time are there.
     pub fn hides(&mut self, time_ms: u64) {
         self.least_ms = self.least_ms.max(time_ms);
     }
@@ -240,7 +241,7 @@ impl Times {
         self.wall_ms = wall_ms.max(self.least_ms).max(1);
     }
 
-    /// Whether what expires then may be gone, though it may show again.
+    /// Whether a job may have destroyed a value that expires then.
     pub fn may_be_gone(&self, expiry_ms: Option<u64>) -> bool {
         expiry_ms.is_some_and(|end_ms| end_ms <= self.destroyed_ms)
     }

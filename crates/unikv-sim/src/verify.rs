@@ -202,7 +202,7 @@ pub fn lives_on(vfs: &SimVfs, config: &Config, db: Db, oracle: &mut Oracle) -> D
     );
     oracle.times.saw(time_of(&db, oracle));
     must("a close", db.close().map(drop));
-    oracle.closed();
+    oracle.synced();
     check_clean(vfs);
     // No number that it draws is one that an earlier opening has drawn.
     let (db, _runtime) = open_at(vfs, config, 12, &oracle.times);

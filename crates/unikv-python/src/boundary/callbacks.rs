@@ -6,7 +6,7 @@
 //! So the thread stays where it is, in [`Stay`], until the process is gone. What PyO3 does where it
 //! takes the lock itself is the same.
 //!
-//! Invariant: who calls this holds no lock of the engine or of this package, as it may be for ever.
+//! Invariant: a caller holds no lock of the engine or of this package, as it may never come back.
 
 #![allow(
     unsafe_code,
@@ -51,13 +51,26 @@ impl Drop for Stay {
     }
 }
 
-/// What `run` returns, which calls the interpreter and nothing that panics.
+/// What `run` returns, which is a function of the interpreter and nothing that panics.
 #[inline]
 fn or_stay<T>(run: impl FnOnce() -> T) -> T {
     let stay = Stay;
     let result = run();
     mem::forget(stay);
     result
+}
+
+/// The object that `run` returns, or the exception that it raises.
+///
+/// # Safety
+/// `run` returns a new reference, or null with an exception set.
+#[inline]
+unsafe fn made(
+    py: Python<'_>,
+    run: impl FnOnce() -> *mut pyo3::ffi::PyObject,
+) -> PyResult<Bound<'_, PyAny>> {
+    // SAFETY: the caller says so.
+    unsafe { Bound::from_owned_ptr_or_err(py, or_stay(run)) }
 }
 
 /// Calls `callable`.
@@ -67,12 +80,12 @@ pub(crate) fn call<'py>(
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let keywords = keywords.map_or(std::ptr::null_mut(), Bound::as_ptr);
-    // SAFETY: the objects live, the interpreter is attached, and what is returned is a new
-    // reference, or null with an exception set.
+    let (run, args) = (callable.as_ptr(), args.as_ptr());
+    // SAFETY: the objects live, and the interpreter is attached.
     unsafe {
-        let result =
-            or_stay(|| interpreter::PyObject_Call(callable.as_ptr(), args.as_ptr(), keywords));
-        Bound::from_owned_ptr_or_err(callable.py(), result)
+        made(callable.py(), || {
+            interpreter::PyObject_Call(run, args, keywords)
+        })
     }
 }
 
@@ -92,10 +105,7 @@ where
 pub(crate) fn module<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let name = PyString::new(py, name);
     // SAFETY: as in `call`.
-    unsafe {
-        let result = or_stay(|| interpreter::PyImport_Import(name.as_ptr()));
-        Bound::from_owned_ptr_or_err(py, result)
-    }
+    unsafe { made(py, || interpreter::PyImport_Import(name.as_ptr())) }
 }
 
 /// An attribute, if the object has it.
@@ -105,12 +115,9 @@ pub(crate) fn attribute<'py>(
 ) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     let name = PyString::new(py, name);
+    let (of, named) = (object.as_ptr(), name.as_ptr());
     // SAFETY: as in `call`.
-    let found = unsafe {
-        let result = or_stay(|| interpreter::PyObject_GetAttr(object.as_ptr(), name.as_ptr()));
-        Bound::from_owned_ptr_or_err(py, result)
-    };
-    match found {
+    match unsafe { made(py, || interpreter::PyObject_GetAttr(of, named)) } {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py) => Ok(None),
         Err(error) => Err(error),
@@ -122,11 +129,9 @@ pub(crate) struct Items<'py>(Bound<'py, PyAny>);
 
 impl<'py> Items<'py> {
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
+        let of = object.as_ptr();
         // SAFETY: as in `call`.
-        let iterator = unsafe {
-            let result = or_stay(|| interpreter::PyObject_GetIter(object.as_ptr()));
-            Bound::from_owned_ptr_or_err(object.py(), result)
-        };
+        let iterator = unsafe { made(object.py(), || interpreter::PyObject_GetIter(of)) };
         iterator.map(Items)
     }
 }
@@ -138,8 +143,8 @@ impl<'py> Iterator for Items<'py> {
         let py = self.0.py();
         // SAFETY: as in `call`; null without an exception is the end.
         let item = unsafe {
-            let result = or_stay(|| interpreter::PyIter_Next(self.0.as_ptr()));
-            Bound::from_owned_ptr_or_opt(py, result)
+            let item = or_stay(|| interpreter::PyIter_Next(self.0.as_ptr()));
+            Bound::from_owned_ptr_or_opt(py, item)
         };
         match item {
             Some(item) => Some(Ok(item)),

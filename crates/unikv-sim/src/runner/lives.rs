@@ -76,7 +76,7 @@ impl Runner {
                 let clone = db.clone();
                 let closed = db.close();
                 if self.may("close", closed)?.is_some() {
-                    self.oracle.closed();
+                    self.oracle.synced();
                 }
                 let late = clone.put(b"late", b"").map_err(|err| err.kind());
                 assert_eq!(late, Err(ErrorKind::Closed), "a put after closing");

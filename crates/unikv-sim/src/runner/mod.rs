@@ -33,7 +33,7 @@ use crate::history::{History, Op, SLOTS};
 use crate::oracle::{Change, Oracle, State};
 use crate::spaces as keyspaces;
 use crate::story;
-use crate::times::{self, Clock};
+use crate::times::Clock;
 use crate::value::Bytes;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -341,10 +341,7 @@ impl Runner {
             Op::Clock {
                 wall_ms,
                 forward_ms,
-            } if self.oracle.times.matters => {
-                let wall_ms = times::possible(*wall_ms);
-                self.pass(Some(wall_ms), *forward_ms)
-            }
+            } if self.oracle.times.matters => self.pass(Some(*wall_ms), *forward_ms),
             Op::Clock {
                 wall_ms,
                 forward_ms,

@@ -137,7 +137,7 @@ impl Runner {
     pub(super) fn pass(&mut self, wall_ms: Option<u64>, forward_ms: u64) -> Result<(), Interrupt> {
         self.note_time();
         if let Some(ms) = wall_ms {
-            self.runtime.set_wall_clock_ms(ms);
+            self.runtime.set_wall_clock_ms(times::possible(ms));
         }
         let never = self.runtime.event();
         let mut left = Duration::from_millis(forward_ms.min(MOST_MS));

@@ -4,6 +4,7 @@ use crate::base::keys::KeyspaceId;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
 use crate::db::transaction::Transaction;
+use crate::engine::read::lifetimes::Ttl;
 use crate::error::Result;
 use crate::memtable::{Batch, Lifetime};
 use crate::txn::single;
@@ -125,7 +126,8 @@ impl Transaction {
     /// Has the value of `key` never expire; whether it would have. Errors as
     /// [`Transaction::expire`].
     pub fn persist(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.txn_mut().persist(KeyspaceId::DEFAULT, key.as_ref())
+        let before = self.txn_mut().persist(KeyspaceId::DEFAULT, key.as_ref())?;
+        Ok(matches!(before, Some(Ttl::Remaining(_))))
     }
 }
 

@@ -67,9 +67,7 @@ impl Txn {
         lifetime: Lifetime,
     ) -> Result<bool> {
         if lifetime == Lifetime::Never {
-            let is_there = self.ttl(keyspace, key)?.is_some();
-            self.persist(keyspace, key)?;
-            return Ok(is_there);
+            return Ok(self.persist(keyspace, key)?.is_some());
         }
         let Some(value) = self.get(keyspace, key, true)? else {
             return Ok(false);
@@ -81,15 +79,14 @@ impl Txn {
         Ok(true)
     }
 
-    /// Has the value of a key live for ever. Whether it would not have.
-    pub(crate) fn persist(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
-        let Some(Ttl::Remaining(_)) = self.ttl(keyspace, key)? else {
-            return Ok(false);
-        };
-        let Some(value) = self.get(keyspace, key, true)? else {
-            return Ok(false);
-        };
-        self.write_for(keyspace, key, Some(&value[..]), Lifetime::Never)?;
-        Ok(true)
+    /// Has the value of a key live for ever, if there is one. Its time to live before.
+    pub(crate) fn persist(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Ttl>> {
+        let before = self.ttl(keyspace, key)?;
+        if let Some(Ttl::Remaining(_)) = before
+            && let Some(value) = self.get(keyspace, key, true)?
+        {
+            self.write_for(keyspace, key, Some(&value[..]), Lifetime::Never)?;
+        }
+        Ok(before)
     }
 }

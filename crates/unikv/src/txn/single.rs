@@ -3,6 +3,7 @@
 use super::{Isolation, Txn};
 use crate::base::keys::KeyspaceId;
 use crate::engine::handle::Handle;
+use crate::engine::read::lifetimes::Ttl;
 use crate::engine::write::alone::Alone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Lifetime;
@@ -92,12 +93,20 @@ fn update<T>(
     key: &[u8],
     mut change: impl FnMut(Option<Bytes>) -> Result<(Change, T)>,
 ) -> Result<T> {
-    retry(handle, None, |mut txn| {
+    committed(handle, |txn| {
         let (change, result) = change(txn.get(keyspace, key, true)?)?;
         if let Change::To(value) = change {
             let lifetime = txn.lifetime_to_keep(keyspace, key)?;
             txn.write_for(keyspace, key, value.as_deref(), lifetime)?;
         }
+        Ok(result)
+    })
+}
+
+/// Commits what `run` writes, again and again until nothing comes between.
+fn committed<T>(handle: &Arc<Handle>, mut run: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
+    retry(handle, None, |mut txn| {
+        let result = run(&mut txn)?;
         txn.commit(WriteOptions::default())?;
         Ok::<_, Ended<Error>>(result)
     })
@@ -161,19 +170,13 @@ pub(crate) fn set_lifetime(
     key: &[u8],
     lifetime: Lifetime,
 ) -> Result<bool> {
-    retry(handle, None, |mut txn| {
-        let is_set = txn.set_lifetime(keyspace, key, lifetime)?;
-        txn.commit(WriteOptions::default())?;
-        Ok::<_, Ended<Error>>(is_set)
-    })
+    committed(handle, |txn| txn.set_lifetime(keyspace, key, lifetime))
 }
 
+/// Has the value of a key live for ever. Whether it would not have.
 pub(crate) fn persist(handle: &Arc<Handle>, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
-    retry(handle, None, |mut txn| {
-        let is_set = txn.persist(keyspace, key)?;
-        txn.commit(WriteOptions::default())?;
-        Ok::<_, Ended<Error>>(is_set)
-    })
+    let before = committed(handle, |txn| txn.persist(keyspace, key))?;
+    Ok(matches!(before, Some(Ttl::Remaining(_))))
 }
 
 fn decode(value: &[u8]) -> Result<i64> {

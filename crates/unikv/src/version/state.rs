@@ -343,6 +343,11 @@ impl Version {
 }
 
 impl Counters {
+    /// What an opening has noted of the job clock; `None`: the database is new.
+    pub(crate) fn job_clock_ms(&self) -> Option<u64> {
+        (self.clock_ms > 0).then_some(self.clock_ms)
+    }
+
     /// What recovery needs to know of the log.
     pub(crate) fn needed_log(&self) -> NeededLog {
         NeededLog {

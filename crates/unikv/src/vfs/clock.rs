@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// while before or after a write: what was written with an hour left outlives one wrong clock.
 const MOST_STEP_MS: u64 = 55 * 60 * 1000;
 
-/// The beginning of 2023, before which nobody had this library. A wall clock that stands before is
+/// The beginning of 2023, when this library did not exist. A wall clock that stands before is
 /// wrong for certain, as on a machine without a battery, and sets the job clock back by nothing.
 const RELEASED_MS: u64 = 1_672_531_200_000;
 

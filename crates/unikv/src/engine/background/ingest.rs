@@ -124,11 +124,10 @@ impl<'a> Ingest<'a> {
             Lifetime::AsUsual => self.usual,
             said => said,
         };
-        let clock = &self.background.core.clock;
         let expiry_ms = match lifetime {
             Lifetime::Never => None,
             _ if seeded!(IngestPersists) => None,
-            lifetime => lifetime.end(clock.now_ms()),
+            lifetime => lifetime.end(self.now_ms()),
         };
         self.add_until(key, content, expiry_ms)
     }

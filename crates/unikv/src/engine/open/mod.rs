@@ -263,8 +263,7 @@ impl<'a> Opening<'a> {
             expires,
             outcome,
         } = replayed.unwrap_or_default();
-        let noted_ms = version.counters.clock_ms;
-        let noted_ms = (noted_ms > 0).then_some(noted_ms);
+        let noted_ms = version.counters.job_clock_ms();
         let clock = Arc::new(Clock::new(&self.env.runtime, noted_ms));
         // Also where nothing expires yet: that this has been opened counts from the first write on.
         version.counters.clock_ms = clock.mark_ms();

@@ -2,7 +2,7 @@
 
 use super::{Machine, small};
 use crate::vfs::Runtime;
-use crate::vfs::sim::SimRuntime;
+use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::{
     Batch, Clustering, Db, ErrorKind, KeyspaceOptions, Readable, Result, Ttl, WriteOptions,
 };
@@ -458,15 +458,20 @@ fn a_large_value_expires_too() {
     assert_eq!(db.iter().count(), 0);
 }
 
-/// Kills the process and opens the database at a machine whose wall clock says `wall_ms`.
-fn reopened_at(machine: &Machine, wall_ms: u64) -> (Db, Arc<SimRuntime>) {
-    let runtime = SimRuntime::new(machine.seed);
+/// Opens the database on a disk, at a machine whose wall clock says `wall_ms`.
+fn opened_at(disk: SimVfs, seed: u64, wall_ms: u64) -> (Db, Arc<SimRuntime>) {
+    let runtime = SimRuntime::new(seed);
     runtime.set_wall_clock_ms(wall_ms);
     let env = crate::vfs::Env {
-        vfs: Arc::new(machine.disk.process_kill()),
+        vfs: Arc::new(disk),
         runtime: runtime.clone(),
     };
     (Db::open_in(env, "/db", small()).unwrap(), runtime)
+}
+
+/// Kills the process and opens the database at a machine whose wall clock says `wall_ms`.
+fn reopened_at(machine: &Machine, wall_ms: u64) -> (Db, Arc<SimRuntime>) {
+    opened_at(machine.disk.process_kill(), machine.seed, wall_ms)
 }
 
 #[test]
@@ -512,13 +517,7 @@ const YEAR_MS: u64 = 365 * 24 * HOUR_MS;
 
 /// An opening of `machine`'s database at a wall clock, in which everything is merged.
 fn merged_at(machine: &Machine, wall_ms: u64, act: impl FnOnce(&Db)) {
-    let runtime = SimRuntime::new(machine.seed);
-    runtime.set_wall_clock_ms(wall_ms);
-    let env = crate::vfs::Env {
-        vfs: Arc::new(machine.disk.clone()),
-        runtime,
-    };
-    let db = Db::open_in(env, "/db", small()).unwrap();
+    let (db, _) = opened_at(machine.disk.clone(), machine.seed, wall_ms);
     act(&db);
     db.put("another", "key").unwrap();
     db.compact().unwrap();

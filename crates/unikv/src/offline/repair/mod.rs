@@ -188,9 +188,9 @@ fn salvage(
     // What jobs may not destroy yet is kept, and where nothing says how late it was, everything:
     // then the new database begins with the wall clock, as any new one.
     let version = known.version.as_ref();
-    let noted_ms = version.map_or(0, |version| version.counters.clock_ms);
+    new_options.job_clock_ms = version.and_then(|version| version.counters.job_clock_ms());
+    let noted_ms = new_options.job_clock_ms.unwrap_or(0);
     let job_ms = Clock::of_reader(&env.runtime, noted_ms).job_ms();
-    new_options.job_clock_ms = (noted_ms > 0).then_some(noted_ms);
     let wants = (wants_uncertain, job_ms);
     let mut records = Resolver::new(claims, decided, sources, report, wants);
     if options.dry_run {
