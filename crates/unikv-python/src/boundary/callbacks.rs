@@ -19,24 +19,46 @@ use pyo3::types::{PyDict, PyString, PyTuple};
 use std::mem;
 
 /// Functions of the interpreter from which a thread may be unwound, declared as that.
+///
+/// PyO3 declares them as functions that never unwind. In a unit with both declarations the compiler
+/// goes by the first it meets, and drops [`Stay`] as code that never runs. So they are called
+/// through pointers that it must read.
 mod interpreter {
     use pyo3::ffi::PyObject;
+
+    type Object = *mut PyObject;
+    type Call1 = unsafe extern "C-unwind" fn(Object) -> Object;
+    type Call2 = unsafe extern "C-unwind" fn(Object, Object) -> Object;
+    type Call3 = unsafe extern "C-unwind" fn(Object, Object, Object) -> Object;
 
     #[allow(
         clashing_extern_declarations,
         reason = "PyO3 declares them as functions that never unwind"
     )]
-    unsafe extern "C-unwind" {
-        pub(super) fn PyObject_Call(
-            callable: *mut PyObject,
-            args: *mut PyObject,
-            keywords: *mut PyObject,
-        ) -> *mut PyObject;
-        pub(super) fn PyObject_GetAttr(object: *mut PyObject, name: *mut PyObject)
-        -> *mut PyObject;
-        pub(super) fn PyImport_Import(name: *mut PyObject) -> *mut PyObject;
-        pub(super) fn PyObject_GetIter(object: *mut PyObject) -> *mut PyObject;
-        pub(super) fn PyIter_Next(iterator: *mut PyObject) -> *mut PyObject;
+    mod declared {
+        use super::Object;
+
+        unsafe extern "C-unwind" {
+            pub(super) fn PyObject_Call(callable: Object, args: Object, keywords: Object)
+            -> Object;
+            pub(super) fn PyObject_GetAttr(object: Object, name: Object) -> Object;
+            pub(super) fn PyImport_Import(name: Object) -> Object;
+            pub(super) fn PyObject_GetIter(object: Object) -> Object;
+            pub(super) fn PyIter_Next(iterator: Object) -> Object;
+        }
+    }
+
+    pub(super) static CALL: Call3 = declared::PyObject_Call;
+    pub(super) static GET_ATTRIBUTE: Call2 = declared::PyObject_GetAttr;
+    pub(super) static IMPORT: Call1 = declared::PyImport_Import;
+    pub(super) static ITERATE: Call1 = declared::PyObject_GetIter;
+    pub(super) static NEXT: Call1 = declared::PyIter_Next;
+
+    /// One of these functions. The compiler does not know which.
+    #[inline]
+    pub(super) fn read<F: Copy>(function: &'static F) -> F {
+        // SAFETY: a reference is valid and aligned, and a static of a `Copy` type may be copied.
+        unsafe { std::ptr::read_volatile(function) }
     }
 }
 
@@ -80,13 +102,10 @@ pub(crate) fn call<'py>(
     keywords: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let keywords = keywords.map_or(std::ptr::null_mut(), Bound::as_ptr);
-    let (run, args) = (callable.as_ptr(), args.as_ptr());
+    let (of, args) = (callable.as_ptr(), args.as_ptr());
+    let run = interpreter::read(&interpreter::CALL);
     // SAFETY: the objects live, and the interpreter is attached.
-    unsafe {
-        made(callable.py(), || {
-            interpreter::PyObject_Call(run, args, keywords)
-        })
-    }
+    unsafe { made(callable.py(), || run(of, args, keywords)) }
 }
 
 /// Calls `callable` with arguments alone.
@@ -104,8 +123,9 @@ where
 /// A module, which the first call runs.
 pub(crate) fn module<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     let name = PyString::new(py, name);
+    let run = interpreter::read(&interpreter::IMPORT);
     // SAFETY: as in `call`.
-    unsafe { made(py, || interpreter::PyImport_Import(name.as_ptr())) }
+    unsafe { made(py, || run(name.as_ptr())) }
 }
 
 /// An attribute, if the object has it.
@@ -116,8 +136,9 @@ pub(crate) fn attribute<'py>(
     let py = object.py();
     let name = PyString::new(py, name);
     let (of, named) = (object.as_ptr(), name.as_ptr());
+    let run = interpreter::read(&interpreter::GET_ATTRIBUTE);
     // SAFETY: as in `call`.
-    match unsafe { made(py, || interpreter::PyObject_GetAttr(of, named)) } {
+    match unsafe { made(py, || run(of, named)) } {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.is_instance_of::<pyo3::exceptions::PyAttributeError>(py) => Ok(None),
         Err(error) => Err(error),
@@ -130,8 +151,9 @@ pub(crate) struct Items<'py>(Bound<'py, PyAny>);
 impl<'py> Items<'py> {
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
         let of = object.as_ptr();
+        let run = interpreter::read(&interpreter::ITERATE);
         // SAFETY: as in `call`.
-        let iterator = unsafe { made(object.py(), || interpreter::PyObject_GetIter(of)) };
+        let iterator = unsafe { made(object.py(), || run(of)) };
         iterator.map(Items)
     }
 }
@@ -141,9 +163,10 @@ impl<'py> Iterator for Items<'py> {
 
     fn next(&mut self) -> Option<PyResult<Bound<'py, PyAny>>> {
         let py = self.0.py();
+        let run = interpreter::read(&interpreter::NEXT);
         // SAFETY: as in `call`; null without an exception is the end.
         let item = unsafe {
-            let item = or_stay(|| interpreter::PyIter_Next(self.0.as_ptr()));
+            let item = or_stay(|| run(self.0.as_ptr()));
             Bound::from_owned_ptr_or_opt(py, item)
         };
         match item {
