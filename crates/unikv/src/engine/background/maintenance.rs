@@ -93,6 +93,9 @@ impl Background {
         // looked.
         self.core.work.notify();
         let idle = || {
+            if self.scheduler.is_searched() {
+                return false;
+            }
             let catalog = self.catalog.lock();
             if !self.scheduler.leases.are_free() {
                 return false;

@@ -13,6 +13,7 @@
 use super::lease::Leases;
 use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{Health, JobName};
 use std::collections::BTreeMap;
@@ -69,9 +70,32 @@ pub(crate) struct Scheduler {
     pub(crate) leases: Arc<Leases>,
     /// Jobs that were given up, and until when they are left alone.
     given_up: Mutex<BTreeMap<(JobName, Option<PartitionId>), Duration>>,
+    /// Jobs that workers have run.
+    jobs: AtomicU64,
+    /// The greatest number of jobs after which a worker has found no other.
+    none_after: AtomicU64,
 }
 
 impl Scheduler {
+    pub(super) fn jobs(&self) -> u64 {
+        self.jobs.load(Ordering::Acquire)
+    }
+
+    pub(super) fn note_job(&self) {
+        self.jobs.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A worker that began to search after `jobs` has found nothing to do.
+    pub(super) fn note_none(&self, jobs: u64) {
+        self.none_after.fetch_max(jobs, Ordering::AcqRel);
+    }
+
+    /// Whether a worker is yet to search, or searches. A caller that waits leaves it to that: with
+    /// thousands of partitions a second search after each job takes as long as the job.
+    pub(super) fn is_searched(&self) -> bool {
+        self.none_after.load(Ordering::Acquire) < self.jobs()
+    }
+
     /// Leaves a job alone for a while from `now` on.
     pub(super) fn give_up(&self, name: JobName, of: Option<PartitionId>, now: Duration) {
         let until = now.saturating_add(LEFT_ALONE);

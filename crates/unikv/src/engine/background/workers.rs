@@ -104,11 +104,13 @@ impl BackgroundWorker {
                 }
             }
             Task::Merge => {
+                let jobs = background.scheduler.jobs();
                 let step = background.step(&background.kinds.others);
-                if matches!(step, Step::Wait(_)) && background.idle.asked.any() {
-                    // A waiting caller may have seen something to do that is not to be done any
-                    // more.
-                    background.core.progress.notify();
+                if matches!(step, Step::Wait(_)) {
+                    background.scheduler.note_none(jobs);
+                    if background.idle.asked.any() {
+                        background.core.progress.notify();
+                    }
                 }
                 step
             }
@@ -129,6 +131,7 @@ impl Background {
         let before = self.core.now();
         match self.run_next_job(kinds) {
             Ok(true) => {
+                self.scheduler.note_job();
                 if !is_weak(Weakness::JobTellsNobody) {
                     self.core.progress.notify();
                 }
