@@ -48,11 +48,14 @@ run() {
     rm -rf "$scratch"/*
 }
 
-for source in leveldb.c more.c others.c misuse.c plus.cc; do
+for source in leveldb.c more.c others.c misuse.c exit.c plus.cc; do
     name=${source%.*}
     compile "$source" "$out/programs/$name"
-    run "$name-valgrind" valgrind --quiet --leak-check=full --show-leak-kinds=definite,possible \
-        --errors-for-leak-kinds=definite,possible --error-exitcode=9 "$out/programs/$name"
+    # Threads that never end hold what they had.
+    leaks=definite,possible
+    if [[ $name == exit ]]; then leaks=none; fi
+    run "$name-valgrind" valgrind --quiet --leak-check=full --show-leak-kinds=$leaks \
+        --errors-for-leak-kinds=$leaks --error-exitcode=9 "$out/programs/$name"
     compile "$source" "$out/programs/$name-asan" -fsanitize=address
     run "$name-asan" "$out/programs/$name-asan"
 done

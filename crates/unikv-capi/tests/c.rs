@@ -156,6 +156,11 @@ fn mistakes_are_caught() {
 }
 
 #[test]
+fn threads_that_end_in_functions_of_theirs_stop_there() {
+    run_both_ways("exit.c");
+}
+
+#[test]
 fn the_headers_serve_cplusplus() {
     run_both_ways("plus.cc");
 }

@@ -26,6 +26,9 @@
      destroyed meanwhile.
    - Iterators, batches and transactions are used by one thread at a time.
    - A database that was opened before `fork` fails in the child with `unikv_forked`.
+   - A function that the library calls returns, and does not throw or jump. If its thread ends inside
+     it (`pthread_exit`), as an interpreter ends threads while the process exits, the thread stops
+     there until the process is gone. Nobody waits for it.
 
    Mistakes that are caught, as `unikv_invalid_argument`, and change nothing: NULL for a handle or a
    string; a handle of another type; closing twice, and use after closing (until more than 1,024

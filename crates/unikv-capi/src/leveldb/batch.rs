@@ -84,10 +84,10 @@ capi! { functions:
         for operation in batch.0.iter() {
             match operation {
                 Operation::Put { keyspace: 0, key, value, .. } => {
-                    put(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len());
+                    put.call(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len());
                 }
                 Operation::Delete { keyspace: 0, key, .. } => {
-                    deleted(state, key.as_ptr().cast(), key.len());
+                    deleted.call(state, key.as_ptr().cast(), key.len());
                 }
                 _ => {}
             }

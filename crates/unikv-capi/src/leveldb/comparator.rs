@@ -41,7 +41,7 @@ unsafe impl Sync for Given {}
 impl Drop for Given {
     fn drop(&mut self) {
         if let Some(destructor) = self.destructor {
-            destructor(self.state);
+            destructor.call(self.state);
         }
     }
 }
@@ -54,7 +54,7 @@ object!(Comparator, "unikv_comparator_t", b"ukv:comp");
 /// The bytes of a name that a program's function returns.
 #[expect(unsafe_code, reason = "reads a string of the program's")]
 pub(crate) fn read_name(name: Name, state: *mut c_void) -> Outcome<Vec<u8>> {
-    let name = name(state);
+    let name = name.call(state);
     if name.is_null() {
         return Err(Fault::misuse("the comparator has no name", "return one"));
     }
@@ -78,7 +78,10 @@ pub(crate) fn accepted(comparator: Option<&Weak<Given>>) -> Outcome<Option<Vec<u
     for a in &keys {
         for b in &keys {
             let (at, with) = (a.as_ptr().cast(), b.as_ptr().cast());
-            let order = (given.compare)(given.state, at, a.len(), with, b.len()).cmp(&0);
+            let order = given
+                .compare
+                .call(given.state, at, a.len(), with, b.len())
+                .cmp(&0);
             if order != a.cmp(b) {
                 return Err(other_order(&name, a, b, order));
             }

@@ -26,7 +26,7 @@ unsafe impl Sync for FilterPolicy {}
 impl Drop for FilterPolicy {
     fn drop(&mut self) {
         if let Some(destructor) = self.destructor {
-            destructor(self.state);
+            destructor.call(self.state);
         }
     }
 }

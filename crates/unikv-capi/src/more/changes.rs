@@ -1,7 +1,9 @@
 //! Following what changes, from a token on.
 
-use super::ranges::{OnAnyDelete, OnRange, callback};
-use crate::boundary::args::{Alone, AloneConst, Ending, New, OptionalText, Out, Shared, end};
+use super::ranges::{OnAnyDelete, OnAnyPut, OnRange};
+use crate::boundary::args::{
+    Alone, AloneConst, Ending, New, OptionalText, Out, Shared, callbacks, end,
+};
 use crate::boundary::capi;
 use crate::boundary::fault::{Fault, Outcome, c_string};
 use crate::boundary::handles::object;
@@ -24,13 +26,14 @@ pub struct Changes {
 
 object!(Changes, "unikv_changes_t", b"ukv:feed");
 
-/// Gets a put, with the time when the value expires.
-pub(crate) type OnChangedPut = super::ranges::OnAnyPut;
-/// Gets what has happened to a keyspace.
-pub(crate) type OnKeyspace = extern "C" fn(*mut c_void, c_int, u32, u32, *const c_char, usize);
-
-callback!(OnKeyspace: "void (*)(void*, int what, uint32_t number, uint32_t now, \
-    const char* name, size_t namelen)");
+callbacks! {
+    /// Gets what has happened to a keyspace.
+    OnKeyspace(
+        state: *mut c_void, what: c_int, number: u32, now: u32, name: *const c_char, len: usize
+    ),
+        "void (*)(void*, int what, uint32_t number, uint32_t now, \
+         const char* name, size_t namelen)";
+}
 
 fn as_text(token: Token) -> CString {
     c_string(token.to_string().into_bytes())
@@ -39,7 +42,7 @@ fn as_text(token: Token) -> CString {
 /// The functions that get what a change has done.
 struct Functions {
     state: *mut c_void,
-    put: OnChangedPut,
+    put: OnAnyPut,
     deleted: OnAnyDelete,
     deleted_range: OnRange,
     ingested: OnRange,
@@ -54,7 +57,7 @@ impl Functions {
                 keyspace,
                 first,
                 last,
-            } => (self.ingested)(
+            } => self.ingested.call(
                 self.state,
                 *keyspace,
                 first.as_ptr().cast(),
@@ -74,7 +77,7 @@ impl Functions {
                 key,
                 value,
                 expires_ms,
-            } => (self.put)(
+            } => self.put.call(
                 self.state,
                 *keyspace,
                 key.as_ptr().cast(),
@@ -84,13 +87,14 @@ impl Functions {
                 expires_ms.unwrap_or(0),
             ),
             ChangeOp::Delete { keyspace, key } => {
-                (self.deleted)(self.state, *keyspace, key.as_ptr().cast(), key.len());
+                self.deleted
+                    .call(self.state, *keyspace, key.as_ptr().cast(), key.len());
             }
             ChangeOp::DeleteRange {
                 keyspace,
                 start,
                 end,
-            } => (self.deleted_range)(
+            } => self.deleted_range.call(
                 self.state,
                 *keyspace,
                 start.as_ptr().cast(),
@@ -114,7 +118,7 @@ impl Functions {
         };
         let len = name.map_or(0, String::len);
         let name = name.map_or(std::ptr::null(), |name| name.as_ptr().cast());
-        (self.keyspace)(self.state, what, number, now, name, len);
+        self.keyspace.call(self.state, what, number, now, name, len);
     }
 }
 
@@ -197,7 +201,7 @@ capi! { functions:
     /// a keyspace was 1 made, 2 renamed, 3 given other options, 4 emptied (its number is `now` from
     /// then on) or 5 dropped; 1 and 2 have a name. The functions must not use `changes`, nor throw.
     fn unikv_changes_show(
-        changes: AloneConst<Changes>, state: *mut c_void, put: Option<OnChangedPut>,
+        changes: AloneConst<Changes>, state: *mut c_void, put: Option<OnAnyPut>,
         deleted: Option<OnAnyDelete>, deleted_range: Option<OnRange>, ingested: Option<OnRange>,
         keyspace: Option<OnKeyspace>; errptr
     ) {

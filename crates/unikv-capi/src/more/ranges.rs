@@ -1,6 +1,6 @@
 //! Deleting ranges of keys, and batches that do.
 
-use crate::boundary::args::{Alone, AloneConst, Bytes, Optional, OptionalBytes, Shared};
+use crate::boundary::args::{Alone, AloneConst, Bytes, Optional, OptionalBytes, Shared, callbacks};
 use crate::boundary::capi;
 use crate::boundary::fault::Outcome;
 use crate::leveldb::batch::{WriteBatch, without_function};
@@ -10,41 +10,25 @@ use std::ffi::{c_char, c_void};
 use std::time::Duration;
 use unikv::{Batch, Operation};
 
-/// Gets a put of any keyspace.
-pub(crate) type OnAnyPut =
-    extern "C" fn(*mut c_void, u32, *const c_char, usize, *const c_char, usize, u64);
-/// Gets a delete of any keyspace.
-pub(crate) type OnAnyDelete = extern "C" fn(*mut c_void, u32, *const c_char, usize);
-/// Gets a delete of a range of any keyspace.
-pub(crate) type OnRange =
-    extern "C" fn(*mut c_void, u32, *const c_char, usize, *const c_char, usize);
-
-/// Makes a type of function an argument, of this type in C.
-macro_rules! callback {
-    ($type:ty: $c:literal) => {
-        impl $crate::boundary::args::InC for Option<$type> {
-            fn c() -> String {
-                $c.to_owned()
-            }
-        }
-
-        impl $crate::boundary::args::Argument for Option<$type> {
-            type Inside<'a> = Option<$type>;
-
-            fn inside(&self) -> $crate::boundary::fault::Outcome<Option<$type>> {
-                Ok(*self)
-            }
-        }
-    };
+callbacks! {
+    /// Gets a put of any keyspace.
+    OnAnyPut(
+        state: *mut c_void, keyspace: u32, key: *const c_char, key_len: usize,
+        value: *const c_char, len: usize, time_ms: u64
+    ),
+        "void (*)(void*, uint32_t keyspace, const char* k, size_t klen, \
+         const char* v, size_t vlen, uint64_t ttl_ms)";
+    /// Gets a delete of any keyspace.
+    OnAnyDelete(state: *mut c_void, keyspace: u32, key: *const c_char, key_len: usize),
+        "void (*)(void*, uint32_t keyspace, const char* k, size_t klen)";
+    /// Gets a delete of a range of any keyspace.
+    OnRange(
+        state: *mut c_void, keyspace: u32, start: *const c_char, start_len: usize,
+        limit: *const c_char, limit_len: usize
+    ),
+        "void (*)(void*, uint32_t keyspace, const char* start, size_t startlen, \
+         const char* limit, size_t limitlen)";
 }
-
-pub(crate) use callback;
-
-callback!(OnAnyPut: "void (*)(void*, uint32_t keyspace, const char* k, size_t klen, \
-    const char* v, size_t vlen, uint64_t ttl_ms)");
-callback!(OnAnyDelete: "void (*)(void*, uint32_t keyspace, const char* k, size_t klen)");
-callback!(OnRange: "void (*)(void*, uint32_t keyspace, const char* start, size_t startlen, \
-    const char* limit, size_t limitlen)");
 
 /// A time to live as C sees it: 0 stands for none of its own, the greatest number for ever.
 pub(crate) fn ttl_in_ms(ttl: Option<Duration>) -> u64 {
@@ -136,15 +120,15 @@ capi! { functions:
             match operation {
                 Operation::Put { keyspace, key, value, ttl, .. } => {
                     let (k, v) = (key.as_ptr().cast(), value.as_ptr().cast());
-                    put(state, keyspace, k, key.len(), v, value.len(), ttl_in_ms(ttl));
+                    put.call(state, keyspace, k, key.len(), v, value.len(), ttl_in_ms(ttl));
                 }
                 Operation::Delete { keyspace, key, .. } => {
-                    deleted(state, keyspace, key.as_ptr().cast(), key.len());
+                    deleted.call(state, keyspace, key.as_ptr().cast(), key.len());
                 }
                 Operation::DeleteRange { keyspace, start, end, .. } => {
                     let limit = end.map_or(std::ptr::null(), |end| end.as_ptr().cast());
                     let (from, len) = (start.as_ptr().cast(), end.map_or(0, <[u8]>::len));
-                    deleted_range(state, keyspace, from, start.len(), limit, len);
+                    deleted_range.call(state, keyspace, from, start.len(), limit, len);
                 }
                 _ => {}
             }

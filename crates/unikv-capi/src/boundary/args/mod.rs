@@ -14,6 +14,7 @@ mod text;
 
 use super::fault::{Fault, Outcome};
 pub(crate) use callbacks::{Compare, CreateFilter, Destructor, MayMatch, Name, OnDelete, OnPut};
+pub(crate) use callbacks::{callbacks, or_stay};
 pub(crate) use handles::{
     Alone, AloneConst, Const, Ending, EndingConst, New, NewConst, Optional, Shared, end,
 };
