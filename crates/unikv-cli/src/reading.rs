@@ -1,15 +1,14 @@
 //! A database that a command only reads: followed, so that it takes no lock and writes nothing,
 //! whether or not another process has it open.
 //!
-//! A follower shows what is visible at the moment at which the command begins. It keeps all files
-//! open. Where the process may not do so, and for copies, which are to have the history of the
-//! database, it is opened if nobody else has it.
+//! A follower shows what is visible at the moment at which the command begins. For copies, which
+//! are to have the history of the database, it is opened if nobody else has it.
 
 use crate::args::{DirArg, KeyspaceArg};
 use crate::exit::{Code, Failure};
 use std::path::Path;
 use unikv::backup::{Made, Repository};
-use unikv::{Checkpoint, Db, ErrorKind, FollowOptions, Follower, PartitionStats, Snapshot};
+use unikv::{Checkpoint, Db, FollowOptions, Follower, PartitionStats, Snapshot};
 
 /// Follows a database that another process has open, as `locked` says.
 pub fn follow(dir: &DirArg, locked: &str) -> Result<Follower, Failure> {
@@ -25,14 +24,8 @@ pub enum Reading {
 impl Reading {
     /// Follows the database that is there.
     pub fn open(dir: &DirArg) -> Result<Reading, Failure> {
-        let failed = match Db::follow(&dir.dir, FollowOptions::default()) {
-            Ok(follower) => return Ok(Reading::Followed(follower)),
-            Err(failed) => failed,
-        };
-        let may_open = matches!(failed.kind(), ErrorKind::InvalidArgument | ErrorKind::Io);
-        let opened = may_open.then(|| dir.open_existing().ok()).flatten();
-        let opened = opened.map(Reading::Opened);
-        opened.ok_or_else(|| Failure::opening(failed))
+        let followed = Db::follow(&dir.dir, FollowOptions::default());
+        followed.map(Reading::Followed).map_err(Failure::opening)
     }
 
     /// Opens the database that is there, to copy it.

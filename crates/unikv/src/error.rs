@@ -11,6 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The numbers of the errors for want of a descriptor: of the process, and of the whole machine.
+const NO_DESCRIPTORS: [i32; 2] = [24, 23];
+
 /// A result of the engine.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -52,6 +55,12 @@ impl Inner {
             source: None,
         }
     }
+}
+
+/// Whether a call has failed for want of a descriptor.
+pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    number.is_some_and(|number| NO_DESCRIPTORS.contains(&number))
 }
 
 impl Error {
@@ -111,6 +120,22 @@ impl Error {
         Error::in_file(ErrorKind::Corruption, what, remedy, file, Some(offset))
     }
 
+    /// Somebody else has removed a file of a database that is only read here.
+    pub(crate) fn not_kept(file: &Path, needed: usize) -> Error {
+        let what = format!(
+            "the writer has removed this file. A reader keeps all files of what it shows open, \
+             which are {needed}, and this process may not open as many"
+        );
+        let remedy = "let the process open more files (`ulimit -n`, twice as many), or read while \
+                      nobody writes";
+        Error::in_file(ErrorKind::Io, what, remedy, file, None)
+    }
+
+    /// Whether a call failed for want of a descriptor. It says nothing about any file.
+    pub(crate) fn lacks_descriptors(&self) -> bool {
+        self.0.source.as_ref().is_some_and(lacks_descriptors)
+    }
+
     /// The operating system refused `op` on `file`. A full disk becomes [`ErrorKind::DiskFull`].
     pub(crate) fn io(op: &str, file: &Path, source: io::Error) -> Error {
         let (kind, remedy) = match source.kind() {
@@ -129,6 +154,10 @@ impl Error {
             io::ErrorKind::PermissionDenied => (
                 ErrorKind::Io,
                 "give this user the right to it, or run as its owner, then retry",
+            ),
+            _ if lacks_descriptors(&source) => (
+                ErrorKind::Io,
+                "let the process open more files (`ulimit -n`), or have it close some, then retry",
             ),
             _ => (ErrorKind::Io, "fix the cause the system names, then retry"),
         };

@@ -82,9 +82,10 @@ impl Db {
     /// # Errors
     /// `NotFound` if there is none, `Incompatible` for a foreign directory, a newer format, or a
     /// writer on a file system on which processes cannot share memory; `Corruption` for damage that
-    /// would lose data; `InvalidArgument` for options out of range, for a memory budget that is set
-    /// and has no room for what the writer has not flushed, or if the process may not keep all
-    /// files of the database open; `Io`.
+    /// would lose data; `InvalidArgument` for options out of range, or for a memory budget that is
+    /// set and has no room for what the writer has not flushed; `Io`. Where the process may not
+    /// keep all files of the database open, a read of a file that the writer has removed since the
+    /// last refresh fails with `Io`, too, and says how many are needed.
     pub fn follow(dir: impl AsRef<Path>, options: FollowOptions) -> Result<Follower> {
         Db::follow_in(&Env::os(), dir, options)
     }
@@ -124,9 +125,8 @@ impl Follower {
     /// Shows from now on what the writer has made visible, or what it has left.
     ///
     /// # Errors
-    /// `Corruption` for damage, `Io`, `NotFound` if the database has been destroyed;
-    /// `InvalidArgument` if the process may not keep all files open; `Forked`. The follower shows
-    /// what it did.
+    /// `Corruption` for damage, `Io`, `NotFound` if the database has been destroyed; `Forked`. The
+    /// follower shows what it did.
     pub fn refresh(&self) -> Result<()> {
         self.0.follow.refresh()
     }

@@ -19,7 +19,7 @@ mod models;
 
 use super::direct_io::policy::DirectReadPolicy;
 pub(crate) use super::direct_io::policy::{LONG_BYTES, Route};
-use super::{Access, Env, Event, ReadFile};
+use super::{Access, Env, Event, KeepsFilesOpen, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,12 +66,14 @@ impl FileStore {
     ) -> Arc<FileStore> {
         let limit = max_open_files.max(1);
         let work = env.runtime.event();
-        Arc::new(FileStore {
+        let vfs = Arc::clone(&env.vfs);
+        let store = Arc::new(FileStore {
             env,
             dir,
             database,
             open_files: Mutex::new(OpenFiles {
                 limit,
+                may_be_gone: None,
                 ring: Vec::new(),
                 hand: 0,
             }),
@@ -85,7 +87,10 @@ impl FileStore {
             reads: AtomicU64::new(0),
             direct_read_policy: DirectReadPolicy::new(),
             dense_reads: DenseReads::new(),
-        })
+        });
+        let keeper = Arc::downgrade(&store);
+        vfs.keeps_files_open(keeper);
+        store
     }
 
     /// The file system and runtime.
@@ -101,6 +106,15 @@ impl FileStore {
     /// How many data files are open.
     pub(crate) fn open_files(&self) -> usize {
         self.open_files.lock().ring.len()
+    }
+
+    /// Keeps no more than `most` files open from now on, of the `needed` files whose names somebody
+    /// else may remove: such a file that is gone is no damage.
+    pub(crate) fn let_files_go(&self, most: usize, needed: usize) {
+        let mut open_files = self.open_files.lock();
+        open_files.limit = most.max(1);
+        open_files.may_be_gone = Some(needed);
+        open_files.close_down_to(most);
     }
 
     /// The directory of the database.
@@ -199,25 +213,38 @@ impl FileStore {
 
     /// Opens the file of `slot`, or takes the handle that another thread has installed meanwhile.
     fn open(&self, slot: &Arc<Slot>) -> Result<Arc<Handle>> {
-        let file = self
-            .env
-            .vfs
-            .open(&slot.path, slot.access)
-            .map_err(|e| match e.kind() {
+        let file = self.env.vfs.open(&slot.path, slot.access).map_err(|e| {
+            match (e.kind(), self.open_files.lock().may_be_gone) {
+                (io::ErrorKind::NotFound, Some(needed)) => Error::not_kept(&slot.path, needed),
                 // A listed file that is gone is damage, never an absent record.
-                io::ErrorKind::NotFound => Error::corruption(&slot.path, 0, "the file is missing"),
+                (io::ErrorKind::NotFound, None) => {
+                    Error::corruption(&slot.path, 0, "the file is missing")
+                }
                 _ => Error::io("open the file", &slot.path, e),
-            })?;
+            }
+        })?;
         let mut open_files = self.open_files.lock();
         if let Some(handle) = slot.handle.load_full() {
             return Ok(handle);
         }
         let handle = Arc::new(Handle { file });
-        open_files.make_room();
+        let limit = open_files.limit;
+        open_files.close_down_to(limit - 1);
         slot.referenced.store(true, Ordering::Relaxed);
         slot.handle.store(Some(Arc::clone(&handle)));
         open_files.ring.push(Arc::downgrade(slot));
         Ok(handle)
+    }
+}
+
+impl KeepsFilesOpen for FileStore {
+    fn close_some(&self) -> bool {
+        let mut open_files = self.open_files.lock();
+        let (may, open) = (open_files.limit < usize::MAX, open_files.ring.len());
+        if may {
+            open_files.close_down_to(open / 2);
+        }
+        may && open > 0
     }
 }
 
@@ -232,17 +259,20 @@ impl fmt::Debug for FileStore {
 /// The open files in a ring, evicted by a clock: the hand passes over a file that has been read
 /// since its last visit and closes the first one that has not.
 struct OpenFiles {
+    /// `usize::MAX`: none is closed, as it could not be opened again.
     limit: usize,
+    /// See [`FileStore::let_files_go`].
+    may_be_gone: Option<usize>,
     ring: Vec<Weak<Slot>>,
     hand: usize,
 }
 
 impl OpenFiles {
-    /// Closes files until one more may be opened.
-    fn make_room(&mut self) {
+    /// Closes files until no more than these are open.
+    fn close_down_to(&mut self, most: usize) {
         // Readers set the bits behind the hand's back; after two rounds the next one goes.
         let mut patience = 2 * self.ring.len();
-        while self.ring.len() >= self.limit {
+        while self.ring.len() > most {
             if self.hand >= self.ring.len() {
                 self.hand = 0;
             }

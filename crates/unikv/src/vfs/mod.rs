@@ -15,7 +15,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub(crate) mod memory;
@@ -172,6 +172,10 @@ pub trait Vfs: Send + Sync + fmt::Debug {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
     }
+    /// Says who keeps files open. They are asked to close some when a call lacks a descriptor.
+    fn keeps_files_open(&self, keeper: Weak<dyn KeepsFilesOpen>) {
+        let _ = keeper;
+    }
     /// Data files to keep open at a time; the rest are opened again when read.
     fn max_open_files(&self) -> usize {
         512
@@ -182,6 +186,12 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     }
     /// Bytes that can still be written to the file system of `dir`.
     fn free_space(&self, dir: &Path) -> io::Result<u64>;
+}
+
+/// Keeps files open that it can open again.
+pub trait KeepsFilesOpen: Send + Sync {
+    /// Closes some of them. False: there were none.
+    fn close_some(&self) -> bool;
 }
 
 /// Why a lock was not granted.

@@ -72,9 +72,7 @@ pub(crate) trait JobKind: Send + Sync {
 
     /// Notes that a job of this kind has failed.
     fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
-        let now = background.core.now();
-        let health = &background.core.health;
-        health.job_failed(self.name(), partition, error.clone(), now);
+        background.note_failure(self.name(), partition, error);
     }
 }
 
@@ -105,6 +103,8 @@ pub(crate) enum Ended {
     Done,
     /// There was nothing to do after all: less urgent work has its turn.
     Nothing,
+    /// One partition of several has failed, which is noted, and nothing of the others is kept.
+    Discarded,
     /// Others need what it needs: it is left alone for a while.
     GivenUp,
 }

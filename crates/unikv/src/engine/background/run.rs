@@ -89,6 +89,7 @@ impl Background {
                 self.job_failed(kind, of, &error);
                 Ok(true)
             }
+            Ok(Ended::Discarded) => Ok(true),
             Ok(ended) => {
                 self.core.job_recovered(name, of);
                 if ended == Ended::GivenUp {
@@ -109,6 +110,17 @@ impl Background {
         }
         drop(lease);
         went_on
+    }
+
+    pub(super) fn note_failure(&self, name: JobName, of: Option<PartitionId>, error: &Error) {
+        let now = self.core.now();
+        self.core.health.job_failed(name, of, error.clone(), now);
+    }
+
+    /// Whether a job of `name` has failed in the partition. It is tried again alone: a failure
+    /// would cost the others of its job what has been done for them.
+    pub(super) fn is_tried_alone(&self, name: JobName, partition: PartitionId) -> bool {
+        self.core.health.failure(name, Some(partition)).is_some()
     }
 
     /// Takes notice of the failure of a job.

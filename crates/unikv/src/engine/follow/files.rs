@@ -8,8 +8,8 @@
 //!   another table makes a new index.
 //! - A number stands for the same file as before, or the follower refuses to go on: see
 //!   [`history`](super::history).
-//! - No state is shown before all of its files are open, and none of them is closed before the last
-//!   state that has it is gone: the store closes no file by itself.
+//! - No state is shown before all of its files are open, and none is closed before the last state
+//!   that has it is gone. Where the process may not keep as many open, see [`Files::open_all`].
 
 use super::history::{History, Lister};
 use super::shared::Shared;
@@ -205,24 +205,19 @@ impl Files {
         Err(Error::incompatible(&path, what, "open another follower"))
     }
 
-    /// Opens the files of `version` that are not open yet.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the process may not keep as many files open.
+    /// Opens the files of `version` that are not open yet. Where the process may not keep as many
+    /// open, each is opened when it is read: until the writer removes it.
     pub(super) fn open_all(&self, shared: &Shared, version: &Version) -> Result<()> {
         let store = &shared.core.store;
-        let most = 2 * store.env().vfs.max_open_files();
+        let most = store.env().vfs.max_open_files();
+        let missing = files_of(version).filter(|listed| !listed.file.is_open());
+        if store.open_files() + missing.count() > 2 * most {
+            store.let_files_go(most, files_of(version).count());
+            return Ok(());
+        }
         for Listed { file, len, .. } in files_of(version) {
             if file.is_open() {
                 continue;
-            }
-            if store.open_files() >= most {
-                let what = format!(
-                    "a follower keeps all files of its state open, which are more than {most}"
-                );
-                let remedy = "let the process open more files (`ulimit -n`, twice as many), or \
-                              drop older snapshots";
-                return Err(Error::invalid(what, remedy));
             }
             let found = file.open_now()?;
             if found != len {

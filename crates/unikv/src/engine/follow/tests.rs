@@ -590,6 +590,37 @@ fn the_budget_of_a_follower_is_its_own() {
     }
 }
 
+#[test]
+fn a_follower_that_may_keep_few_files_open_reads_what_is_there() {
+    let mut machine = Machine::new(31);
+    let (db, _runtime) = open(&mut machine);
+    let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(31));
+    churn(&db, &mut model, &mut rng, 2000);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    machine.disk.set_max_open_files(1);
+    same(&follow(&machine), &model);
+    let follower = follow(&machine);
+    let before = model.clone();
+    churn(&db, &mut model, &mut rng, 2000);
+    db.compact().unwrap();
+    db.quiesce().unwrap();
+    let mut refused = 0;
+    for (key, value) in &before {
+        match follower.get(key) {
+            Ok(found) => assert_eq!(found.as_deref(), Some(&value[..])),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+                assert!(error.to_string().contains("has removed this file"));
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 0);
+    follower.refresh().unwrap();
+    same(&follower, &model);
+}
+
 /// Followers of a writer with a larger budget, beside it and after a kill: with little memory they
 /// are refused, and the figure that the error names is enough.
 #[test]

@@ -71,19 +71,26 @@ fn checked(
     };
     let manifest = match Manifest::recover(&*env.vfs, dir) {
         Ok(manifest) => manifest,
-        Err(error) if error.kind() == ErrorKind::Incompatible => return Err(error),
+        Err(error) if is_no_problem(&error) => return Err(error),
         Err(error) => {
             check.problem(dir, &error);
             return Ok(check.report);
         }
     };
-    let store = FileStore::new(env.clone(), dir.to_owned(), manifest.database, OPEN_FILES);
+    let open_files = env.vfs.max_open_files().min(OPEN_FILES);
+    let store = FileStore::new(env.clone(), dir.to_owned(), manifest.database, open_files);
     match check.database(&store, manifest, &survey) {
-        Err(error) if error.kind() == ErrorKind::Incompatible => return Err(error),
+        Err(error) if is_no_problem(&error) => return Err(error),
         Err(error) => check.problem(dir, &error),
         Ok(()) => {}
     }
     Ok(check.report)
+}
+
+/// Whether an error ends the check, as it says nothing against the database: a newer release wrote
+/// it, or this process may not open its files.
+fn is_no_problem(error: &Error) -> bool {
+    error.kind() == ErrorKind::Incompatible || error.lacks_descriptors()
 }
 
 struct Check {
@@ -102,11 +109,10 @@ impl Check {
         });
     }
 
-    /// Notes the error of one part, so that the next can be checked. What a newer release wrote is
-    /// no problem of the database: that error ends the check.
+    /// Notes the error of one part, so that the next can be checked.
     fn part(&mut self, path: &Path, result: Result<()>) -> Result<()> {
         match result {
-            Err(error) if error.kind() == ErrorKind::Incompatible => return Err(error),
+            Err(error) if is_no_problem(&error) => return Err(error),
             Err(error) => self.problem(path, &error),
             Ok(()) => {}
         }

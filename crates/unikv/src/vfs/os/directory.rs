@@ -8,6 +8,7 @@
 //!
 //! Invariant: the descriptor stays open as long as anybody may look up a name.
 
+use super::descriptors;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
@@ -63,8 +64,8 @@ impl Directory {
     pub(super) fn open(&self, path: &Path, flags: OFlags) -> io::Result<File> {
         let (at, name) = self.at(path);
         let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o666));
-        let file = retry_on_intr(|| rustix::fs::openat(at, name, flags, mode))?;
-        Ok(File::from(file))
+        let open = || Ok(retry_on_intr(|| rustix::fs::openat(at, name, flags, mode))?);
+        descriptors::take(open).map(File::from)
     }
 
     pub(super) fn link(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -8,6 +8,7 @@
 //! Lock: that of the pool of idle write buffers, held for a push or a pop only.
 
 mod bulk_file;
+mod descriptors;
 mod directory;
 mod lock_file;
 mod log_file;
@@ -24,8 +25,8 @@ pub(crate) use runtime::{OsEvent, run_worker};
 
 use super::direct_io::{blocks, ring::Rings};
 use super::{
-    Access, DirectRead, LockError, LockGuard, ReadFile, SharedPage, SyncFile, Vfs, WriteFile,
-    WriteMode,
+    Access, DirectRead, KeepsFilesOpen, LockError, LockGuard, ReadFile, SharedPage, SyncFile, Vfs,
+    WriteFile, WriteMode,
 };
 use crate::base::sync::OnceLock;
 use bulk_file::{BufferPool, BulkFile};
@@ -40,11 +41,11 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Bounds of the data files kept open, whatever the process may have.
-const LEAST_OPEN_FILES: usize = 64;
+const LEAST_OPEN_FILES: usize = 8;
 const MOST_OPEN_FILES: usize = 65_536;
 
 /// The bytes of a small file, and how long ago it was written. One of more than `most` bytes is
@@ -135,7 +136,7 @@ impl Vfs for OsVfs {
             }
         };
         let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(file)? {
+        for entry in descriptors::take(|| Ok(rustix::fs::Dir::read_from(file)?))? {
             let name = entry?.file_name().to_string_lossy().into_owned();
             if name != "." && name != ".." {
                 names.push(name);
@@ -147,7 +148,7 @@ impl Vfs for OsVfs {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         match self.directory.held(dir) {
             Some(held) => held.sync_all(),
-            None => File::open(dir)?.sync_all(),
+            None => descriptors::take(|| File::open(dir))?.sync_all(),
         }
     }
 
@@ -239,6 +240,10 @@ impl Vfs for OsVfs {
 
     fn open_page(&self, path: &Path) -> io::Result<Arc<dyn SharedPage>> {
         Ok(Arc::new(OsPage::open(&self.directory, path)?))
+    }
+
+    fn keeps_files_open(&self, keeper: Weak<dyn KeepsFilesOpen>) {
+        descriptors::register(keeper);
     }
 
     fn max_open_files(&self) -> usize {

@@ -33,7 +33,7 @@ use super::{
     WriteMode,
 };
 use crate::base::sync::Mutex;
-use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use disk::Disk;
 use faults::{Effect, Faults};
 use files::{SimLockGuard, SimPage, SimReadFile, SimWriteFile};
@@ -42,6 +42,9 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Data files that may be open at a time if nothing else is set.
+const MOST_OPEN_FILES: usize = 512;
 
 /// A simulated disk. A clone is the same disk; [`SimVfs::power_cut`] and [`SimVfs::process_kill`]
 /// make independent ones.
@@ -58,6 +61,8 @@ struct Machine {
     faults: Mutex<Faults>,
     /// Nothing is in memory.
     cold: AtomicBool,
+    /// Data files that may be open at a time; 0: as many as by default.
+    most_open_files: AtomicUsize,
 }
 
 impl SimVfs {
@@ -73,6 +78,7 @@ impl SimVfs {
                 disk: Mutex::new(disk),
                 faults: Mutex::default(),
                 cold: AtomicBool::new(self.machine.is_cold()),
+                most_open_files: AtomicUsize::new(0),
             }),
             held: None,
         }
@@ -123,6 +129,11 @@ impl SimVfs {
     /// all is again.
     pub fn set_cold(&self, cold: bool) {
         self.machine.cold.store(cold, Ordering::Relaxed);
+    }
+
+    /// From now on who opens a database keeps no more of its data files open.
+    pub fn set_max_open_files(&self, most: usize) {
+        self.machine.most_open_files.store(most, Ordering::Relaxed);
     }
 
     /// Removes the rules. A machine without power stays without.
@@ -339,6 +350,13 @@ impl Vfs for SimVfs {
     fn open_page(&self, path: &Path) -> io::Result<Arc<dyn SharedPage>> {
         self.machine.begin_whole(Op::Open, path)?;
         Ok(Arc::new(SimPage::open(&self.machine, &self.find(path)?)?))
+    }
+
+    fn max_open_files(&self) -> usize {
+        match self.machine.most_open_files.load(Ordering::Relaxed) {
+            0 => MOST_OPEN_FILES,
+            most => most,
+        }
     }
 
     fn free_space(&self, dir: &Path) -> io::Result<u64> {

@@ -123,7 +123,7 @@ impl Background {
             .beside_look_ups(|| self.run_plans(&Clusterings, plans));
         let charged = scan_sources::charged_in_all(&self.read.view.load().version);
         self.passes.ended(self.core.now(), took, misses, charged);
-        ran.map(|()| Ended::Done)
+        ran
     }
 
     /// How long slices give way to look-ups if nobody scans; `None`: they do not, as where somebody

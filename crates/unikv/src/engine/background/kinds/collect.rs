@@ -7,7 +7,7 @@ use crate::base::keys::PartitionId;
 use crate::engine::background::kinds::merge::{MergePlan, partitions_of};
 use crate::engine::background::passes::{Look, Round};
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
@@ -35,14 +35,19 @@ impl JobKind for Collections {
             return None;
         }
         Some(Job::new(partitions_of(&plans), move |background| {
-            let ran = background.run_plans(&Collections, &plans);
-            ran.map(|()| Ended::Done)
+            background.run_plans(&Collections, &plans)
         }))
     }
 
     /// What has expired since may make one due.
     fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
         background.space.look_again_in()
+    }
+
+    fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
+        background.note_failure(COLLECT, partition, error);
+        // What failed may be a victim that is left alone from now on.
+        background.passes.collections.end();
     }
 }
 
@@ -127,7 +132,11 @@ impl Background {
             is_free,
             bytes_in: &bytes_in,
             cost_if_due: &|bytes, partition| {
-                let cost = bytes.saturating_add(partition.key_table_bytes());
+                let cost = if self.is_tried_alone(COLLECT, partition.id) {
+                    u64::MAX
+                } else {
+                    bytes.saturating_add(partition.key_table_bytes())
+                };
                 (scope.can_run)(partition.id).then_some(cost)
             },
         };

@@ -57,7 +57,7 @@ impl JobKind for Merges {
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let plans = background.plan_merges(ask)?;
         Some(Job::new(partitions_of(&plans), move |background| {
-            background.run_plans(&Merges, &plans).map(|()| Ended::Done)
+            background.run_plans(&Merges, &plans)
         }))
     }
 
@@ -101,12 +101,13 @@ impl Background {
     /// Merges, collects or clusters in a leased partition.
     pub(crate) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
         self.run_plans(&Merges, std::slice::from_ref(plan))
+            .map(drop)
     }
 
     /// Does this in several leased partitions, in key order, as a job of `kind`, and commits all of
     /// it at once. A failure of a later one is noted, and the others are committed if no value has
     /// been moved.
-    pub(super) fn run_plans(&self, kind: &dyn JobKind, plans: &[MergePlan]) -> Result<()> {
+    pub(super) fn run_plans(&self, kind: &dyn JobKind, plans: &[MergePlan]) -> Result<Ended> {
         self.space.probe_space();
         let began = self.core.now();
         let looks = Cell::new(0_u32);
@@ -171,7 +172,7 @@ impl Background {
                         // A value may have been written in part. The others have their turn again
                         // without this partition.
                         self.core.store.remove_files(begun);
-                        return Ok(());
+                        return Ok(Ended::Discarded);
                     }
                     break;
                 }
@@ -181,7 +182,8 @@ impl Background {
         let synced = slip!(MergeUnsynced, Ok(()), context.sync_late());
         let ended = synced.and_then(|()| values.finish());
         let record_files = self.core.or_clean_up(&context, ended)?;
-        self.commit_plans(kind.name(), &context, done, record_files, began)
+        self.commit_plans(kind.name(), &context, done, record_files, began)?;
+        Ok(Ended::Done)
     }
 
     /// Notes which file a pass could not read. Not the tables of its generations: those are no

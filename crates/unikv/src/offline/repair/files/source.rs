@@ -8,11 +8,12 @@
 //! One leaf lock, over the list of places that could not be read.
 
 use crate::base::sync::Mutex;
-use crate::vfs::{Access, Env, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode};
-
+use crate::vfs::{
+    Access, Env, KeepsFilesOpen, LockError, LockGuard, ReadFile, Vfs, WriteFile, WriteMode,
+};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What is refused is tried again in pieces of this length, aligned to it.
 const PIECE_BYTES: u64 = 4 << 10;
@@ -104,6 +105,10 @@ impl Vfs for Source {
 
     fn lock(&self, path: &Path) -> Result<Box<dyn LockGuard>, LockError> {
         self.vfs.lock(path)
+    }
+
+    fn keeps_files_open(&self, keeper: Weak<dyn KeepsFilesOpen>) {
+        self.vfs.keeps_files_open(keeper);
     }
 
     fn max_open_files(&self) -> usize {

@@ -70,10 +70,12 @@ impl Background {
         let mut left = beside(most, &first.partition).unwrap_or(0);
         let first_id = first.partition.id;
         let mut plans = vec![first];
-        if left == 0 {
+        if left == 0 || self.is_tried_alone(MERGE, first_id) {
             return plans;
         }
-        let is_other = |p: &Partition| p.id != first_id && ask.is_free(p.id);
+        let is_other = |p: &Partition| {
+            p.id != first_id && ask.is_free(p.id) && !self.is_tried_alone(MERGE, p.id)
+        };
         let others = ready(ask).filter(|p| is_other(p));
         let mut others: Vec<_> = others.map(|p| (oldest_file(catalog, p), p)).collect();
         // Partitions of one age come in key order, and so do their shares of a table.

@@ -2,10 +2,11 @@
 
 use super::{MergePlan, freeze_all, version};
 use crate::base::keys::PartitionId;
+use crate::engine::background::Ended;
 use crate::engine::background::kinds::collect::Collections;
 use crate::engine::background::kinds::merge::planning::MAX_MERGED;
 use crate::engine::background::passes::MOST_TOGETHER;
-use crate::engine::health::COLLECT;
+use crate::engine::health::{COLLECT, MERGE};
 use crate::engine::tests::{Machine, small};
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::MergeInputs;
@@ -85,6 +86,35 @@ fn of_small_partitions_the_one_that_has_waited_longest_is_merged_next() {
             .into_iter()
             .eq(neighbours.chain([largest.id, oldest.id]))
     );
+}
+
+#[test]
+fn where_a_merge_has_failed_it_is_tried_again_alone() {
+    let machine = Machine::new(71);
+    let (db, _) = machine.open(roomy());
+    to_be_merged(&db, 8);
+    let partitions = held(&db);
+    let background = &db.0.engine.background;
+    let planned = || {
+        let catalog = db.0.engine.catalog.lock();
+        let plans = background.plan_merges(&background.ask_all(&catalog));
+        let plans = plans.unwrap().into_iter();
+        plans.map(|plan| plan.partition.id).collect::<Vec<_>>()
+    };
+    let all: Vec<_> = partitions.iter().map(|p| p.id).collect();
+    assert_eq!(planned(), all);
+    let first = {
+        let catalog = db.0.engine.catalog.lock();
+        let ask = background.ask_all(&catalog);
+        background.most_urgent(&ask).unwrap().id
+    };
+    let other = all.iter().copied().find(|id| *id != first).unwrap();
+    let error = crate::Error::internal("made up");
+    background.note_failure(MERGE, Some(other), &error);
+    let without: Vec<_> = all.iter().copied().filter(|id| *id != other).collect();
+    assert_eq!(planned(), without);
+    background.note_failure(MERGE, Some(first), &error);
+    assert_eq!(planned(), [first]);
 }
 
 #[test]
@@ -293,7 +323,8 @@ fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
     let name = failing.file_name().unwrap().to_str().unwrap();
     machine.disk.set_rules(vec![rule.path(&format!("*{name}"))]);
     let background = &db.0.engine.background;
-    background.run_plans(&Collections, &plans).unwrap();
+    let ended = background.run_plans(&Collections, &plans).unwrap();
+    assert_eq!(ended, Ended::Discarded);
     let failed = |plan: &MergePlan| {
         let health = &background.core.health;
         health.failure(COLLECT, Some(plan.partition.id)).is_some()
