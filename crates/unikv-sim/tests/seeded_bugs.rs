@@ -756,6 +756,11 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
+    Case(
+        Seeded::SweptWhileStaying,
+        unit("engine::space::disk_full::tests::a_database_is_opened_where_no_byte_is_free"),
+        0,
+    ),
     Case(Seeded::KeysNotCompared, Histories, 0),
     Case(Seeded::RangesNotCompared, Histories, 0),
     Case(Seeded::FlushedNotCompared, Histories, 0),

@@ -1,5 +1,5 @@
-//! A real file system that becomes full. `scripts/full_disk_test.sh` mounts a small one and runs
-//! this; without it the test is skipped.
+//! Real file systems that become full. `scripts/full_disk_test.sh` mounts small ones and runs this;
+//! without them the tests are skipped.
 
 #![allow(
     clippy::unwrap_used,
@@ -124,4 +124,108 @@ fn a_small_disk_fills_up_and_deletes_make_room() {
     println!(
         "{filled} records filled the disk; {refused} tenths of a second waited with deletes, {waited} until writing resumed"
     );
+}
+
+/// Of a value of any round.
+fn large(round: u8, n: u32) -> Vec<u8> {
+    let mut value = vec![round; 1000];
+    value[..4].copy_from_slice(&n.to_be_bytes());
+    value
+}
+
+/// With the default options. A call that is refused is made again: the background makes room.
+#[test]
+fn on_a_disk_of_16_megabytes_four_are_written_and_deleted_again_and_again() {
+    let Ok(dir) = std::env::var("UNIKV_SMALLEST_DISK") else {
+        println!("skipped: UNIKV_SMALLEST_DISK names no small file system");
+        return;
+    };
+    let dir = Path::new(&dir).join("db");
+    let mut db = Db::open(&dir, Options::default()).unwrap();
+    let (mut refused, records) = (0, 4000_u32);
+    for round in 0..10 {
+        for n in 0..records {
+            let key = n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+            refused += until_taken(&db, "a put", || db.put(key, large(round, n)));
+        }
+        for n in 0..records {
+            let key = n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(&large(round, n)[..]));
+        }
+        if round % 2 == 0 {
+            refused += until_taken(&db, "a range delete", || db.delete_range(..));
+        } else {
+            for n in 0..records {
+                let key = n.wrapping_mul(0x9e37_79b9).to_be_bytes();
+                refused += until_taken(&db, "a delete", || db.delete(key));
+            }
+        }
+        assert_eq!(db.iter().count(), 0);
+        if round % 3 == 2 {
+            db.close().unwrap();
+            db = Db::open(&dir, Options::default()).unwrap();
+        }
+    }
+    db.close().unwrap();
+    let report = Db::check(&dir).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.problems);
+    println!("{refused} calls were refused at first");
+}
+
+/// Another program takes all that is left, again and again.
+#[test]
+fn a_database_is_opened_on_a_disk_without_a_free_byte() {
+    let Ok(dir) = std::env::var("UNIKV_FILLED_DISK") else {
+        println!("skipped: UNIKV_FILLED_DISK names no small file system");
+        return;
+    };
+    let (other, dir) = (
+        Path::new(&dir).join("other"),
+        Path::new(&dir).join("opened"),
+    );
+    let db = Db::open(&dir, Options::default()).unwrap();
+    let mut model = Model::new();
+    for n in 0..1000_u64 {
+        let key = n.to_be_bytes().to_vec();
+        db.put(&key, value(n as u8)).unwrap();
+        model.insert(key, n as u8);
+    }
+    db.flush().unwrap();
+    db.put(b"in the log", value(1)).unwrap();
+    model.insert(b"in the log".to_vec(), 1);
+    db.sync().unwrap();
+    let mut watchdog = Standstill::new(&db);
+    while db.stats().ballast_bytes == 0 {
+        watchdog.look(&db, &|| "there is no ballast".to_owned());
+    }
+    drop(db);
+    let mut blocker = std::fs::File::create(&other).unwrap();
+    let take_all = |blocker: &mut std::fs::File| {
+        let mut len = 1 << 20;
+        while len > 0 {
+            match std::io::Write::write_all(blocker, &vec![1; len]) {
+                Ok(()) => {}
+                Err(_) => len /= 2,
+            }
+        }
+    };
+    for _ in 0..3 {
+        take_all(&mut blocker);
+        let db = Db::open(&dir, Options::default()).unwrap();
+        verify(&db, &model);
+        assert_eq!(db.snapshot().iter().count(), model.len());
+        assert!(is_full(&db.put(b"after", value(7)).unwrap_err()));
+        take_all(&mut blocker);
+        verify(&db, &model);
+        let _unfinished = db.close();
+    }
+    let db = Db::open(&dir, Options::default()).unwrap();
+    blocker.set_len(0).unwrap();
+    let waited = until_taken(&db, "a put", || db.put(b"after", value(7)));
+    model.insert(b"after".to_vec(), 7);
+    verify(&db, &model);
+    db.close().unwrap();
+    let report = Db::check(&dir).unwrap();
+    assert!(report.is_clean(), "{:#?}", report.problems);
+    println!("{waited} tenths of a second until writing resumed");
 }

@@ -10,6 +10,7 @@ mod expiry;
 mod failing;
 mod feeds;
 pub(crate) mod followers;
+mod full_disk;
 mod lives;
 mod looks;
 mod ranges;

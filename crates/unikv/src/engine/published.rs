@@ -15,6 +15,7 @@ use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::base::seeded::seeded;
+use crate::base::sync::{Mutex, OnceLock};
 use crate::error::{Error, Result};
 use crate::vfs::SharedPage;
 use crate::vfs::file_store::FileStore;
@@ -33,43 +34,82 @@ const LOGGED: usize = 3;
 /// The page of this opening.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
-    page: Option<Arc<dyn SharedPage>>,
+    /// `None`: nobody asks for one. Not set: it could not be made yet, as the disk is full, and
+    /// nothing has been changed.
+    page: OnceLock<Option<Arc<dyn SharedPage>>>,
+    /// What is to stand in a page that is made later.
+    first: Mutex<Option<First>>,
+}
+
+/// What an opening has found.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    seq: SeqNo,
+    logged: SeqNo,
+    edits: u64,
 }
 
 impl Published {
     /// Makes the page in which an opening publishes.
     pub(crate) fn create(store: &FileStore) -> Result<Published> {
-        let vfs = &store.env().vfs;
-        let temp = store.dir().join(file_names::VISIBLE_TEMP);
-        let path = store.dir().join(file_names::VISIBLE);
-        let header = FileHeader {
-            kind: FileKind::Visible,
-            database: store.database(),
-            uid: store.new_uid(),
-            number: FileNumber(0),
-            required: 0,
-        };
-        // What earlier openings have left: on a full disk there is no room for both.
-        for old in [&temp, &path] {
-            let _absent_at_first = vfs.remove(old);
-        }
-        let create = || vfs.create_page(&temp, &header.encode());
-        let page = create().map_err(|e| Error::io("write this file", &temp, e))?;
-        if page.is_some() {
-            let renamed = vfs.rename(&temp, &path);
-            renamed.map_err(|e| {
-                let _swept_later = vfs.remove(&temp);
-                Error::io("replace this file", &path, e)
-            })?;
-        }
-        Ok(Published { page })
+        let published = Published::default();
+        published.make_up(store)?;
+        Ok(published)
     }
 
+    /// Makes the page if there is none, before anything is changed that a follower reads.
+    pub(crate) fn make_up(&self, store: &FileStore) -> Result<()> {
+        if self.page.get().is_some() {
+            return Ok(());
+        }
+        let page = create_page(store)?;
+        let _there_is_one_caller = self.page.set(page);
+        let first = *self.first.lock();
+        if let Some(First { seq, logged, edits }) = first {
+            self.begin(seq, logged, edits);
+        }
+        Ok(())
+    }
+
+    fn page(&self) -> Option<&Arc<dyn SharedPage>> {
+        self.page.get()?.as_ref()
+    }
+}
+
+fn create_page(store: &FileStore) -> Result<Option<Arc<dyn SharedPage>>> {
+    let vfs = &store.env().vfs;
+    let temp = store.dir().join(file_names::VISIBLE_TEMP);
+    let path = store.dir().join(file_names::VISIBLE);
+    let header = FileHeader {
+        kind: FileKind::Visible,
+        database: store.database(),
+        uid: store.new_uid(),
+        number: FileNumber(0),
+        required: 0,
+    };
+    // What earlier openings have left: on a full disk there is no room for both.
+    for old in [&temp, &path] {
+        let _absent_at_first = vfs.remove(old);
+    }
+    let create = || vfs.create_page(&temp, &header.encode());
+    let page = create().map_err(|e| Error::io("write this file", &temp, e))?;
+    if page.is_some() {
+        let renamed = vfs.rename(&temp, &path);
+        renamed.map_err(|e| {
+            let _swept_later = vfs.remove(&temp);
+            Error::io("replace this file", &path, e)
+        })?;
+    }
+    Ok(page)
+}
+
+impl Published {
     /// The opening is done: what is up to `seq` is visible. Up to `logged` it is in records of the
     /// log or in tables; the rest are changes of keyspaces.
     pub(crate) fn begin(&self, seq: SeqNo, logged: SeqNo, edits: u64) {
+        *self.first.lock() = Some(First { seq, logged, edits });
         self.edits(edits);
-        if let Some(page) = self.page.as_ref().filter(|_| logged < seq) {
+        if let Some(page) = self.page().filter(|_| logged < seq) {
             page.store(LOGGED, logged.0);
             page.store(UNLOGGED, seq.0);
         }
@@ -79,7 +119,7 @@ impl Published {
     /// The writes up to `seq` are visible; the last of them is in the log.
     #[inline]
     pub(crate) fn seq(&self, seq: SeqNo) {
-        if let Some(page) = &self.page {
+        if let Some(page) = self.page() {
             page.store(VISIBLE, seq.0 + 1);
         }
     }
@@ -87,7 +127,7 @@ impl Published {
     /// The changes up to `seq` are visible; those after the number that was visible before are in
     /// no record of the log. Their edits are published.
     pub(crate) fn unlogged_seq(&self, seq: SeqNo) {
-        let Some(page) = &self.page else {
+        let Some(page) = self.page() else {
             return;
         };
         let before = page.load(VISIBLE).saturating_sub(1);
@@ -100,14 +140,14 @@ impl Published {
 
     /// This many edits are in force.
     pub(crate) fn edits(&self, edits: u64) {
-        if let Some(page) = &self.page {
+        if let Some(page) = self.page() {
             page.store(EDITS, edits);
         }
     }
 
     /// Nothing more will be published.
     pub(crate) fn release(&self) {
-        if let Some(page) = &self.page {
+        if let Some(page) = self.page() {
             page.release();
         }
     }

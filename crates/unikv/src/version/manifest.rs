@@ -13,6 +13,7 @@
 
 mod current;
 mod edits;
+mod staying;
 mod tail;
 
 use super::edit::VersionEdit;
@@ -27,6 +28,7 @@ use crate::vfs::{Access, Vfs, WriteMode};
 use current::{CURRENT_LEN, encode_current};
 pub(crate) use current::{Current, decode_current};
 use edits::Edits;
+pub(crate) use staying::StayingManifest;
 use std::io;
 use std::path::{Path, PathBuf};
 pub(crate) use tail::ManifestTail;
@@ -38,7 +40,11 @@ pub(crate) const KIND_MARK: u8 = 3;
 /// The manifest that edits are appended to.
 #[derive(Debug)]
 pub(crate) struct Manifest {
-    log: LogWriter,
+    number: FileNumber,
+    path: PathBuf,
+    /// `None`: nothing is ever appended to it.
+    log: Option<LogWriter>,
+    len: u64,
     edits: u64,
     /// The end of the newest synced edit. The mark after it is not synced.
     synced_end: u64,
@@ -99,7 +105,10 @@ impl Manifest {
             let _swept_later = store.env().vfs.remove(&path);
         })?;
         Ok(Manifest {
-            log,
+            number,
+            path,
+            len: log.end(),
+            log: Some(log),
             edits,
             synced_end: 0,
             poisoned: None,
@@ -151,42 +160,47 @@ impl Manifest {
 
     /// The length of the manifest in bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.log.end()
+        self.len
     }
 
     /// The number in its name.
     pub(crate) fn number(&self) -> FileNumber {
-        self.log.number()
+        self.number
     }
 
     /// The path of the manifest.
     pub(crate) fn path(&self) -> &Path {
-        self.log.path()
+        &self.path
     }
 
     fn append_and_sync(&mut self, edit: &VersionEdit) -> Result<()> {
-        let durable = self.end_mark();
-        self.log.stage(KIND_EDIT, &[&edit.encode()], Some(durable));
-        self.log.write_staged()?;
-        let file = self.log.sync_handle();
-        let synced = slip!(ManifestUnsynced, Ok(()), file.sync());
-        synced.map_err(|e| Error::io("sync this manifest", self.log.path(), e))
+        self.stage_and_write(KIND_EDIT, &edit.encode())?;
+        let file = self.log.as_ref().map(LogWriter::sync_handle);
+        let sync = || file.map_or(Ok(()), |file| file.sync());
+        let synced = slip!(ManifestUnsynced, Ok(()), sync());
+        synced.map_err(|e| Error::io("sync this manifest", &self.path, e))
     }
 
     /// Notes after a synced edit that it is durable. The note itself needs no sync; when it
     /// cannot be written the edit stands, and the next append will fail.
     fn claim_durable(&mut self) {
-        self.synced_end = self.log.end();
-        let durable = self.end_mark();
-        self.log.stage(KIND_MARK, &[], Some(durable));
-        self.poisoned = self.log.write_staged().err();
+        self.synced_end = self.len;
+        self.poisoned = self.stage_and_write(KIND_MARK, &[]).err();
     }
 
-    fn end_mark(&self) -> DurableMark {
-        DurableMark {
-            file: self.log.number(),
-            offset: slip!(MarkAheadOfSync, self.log.end(), self.synced_end),
-        }
+    /// Writes a record that says up to where the manifest is durable.
+    fn stage_and_write(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
+        let durable = DurableMark {
+            file: self.number,
+            offset: slip!(MarkAheadOfSync, self.len, self.synced_end),
+        };
+        let Some(log) = &mut self.log else {
+            return Err(Error::internal("an append to a manifest that only stays"));
+        };
+        log.stage(kind, &[payload], Some(durable));
+        let written = log.write_staged();
+        self.len = log.end();
+        written
     }
 
     /// Reads `CURRENT` and the manifest it names.

@@ -6,6 +6,8 @@ macro_rules! and_of_writes {
     ($($others:tt)*) => {
         bugs! {
             $($others)*
+            /// I2: an opening that a full disk refused a manifest removes files as if it had one.
+            SweptWhileStaying,
             /// I5: of two versions of a key in a large batch the older one is found.
             BatchOldestFirst,
             /// I5: a snapshot sees of a large batch what came after it.

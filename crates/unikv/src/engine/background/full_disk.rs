@@ -19,6 +19,7 @@ impl Background {
             self.tend_full_disk();
             return Some(PROBE_EVERY);
         }
+        self.space.probe_space();
         let free = || self.space.free_bytes();
         let there = space.keep_ballast(&self.core.store, free);
         (!there).then_some(BALLAST_EVERY)

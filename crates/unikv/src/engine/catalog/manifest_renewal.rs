@@ -53,7 +53,11 @@ impl Catalog {
     /// Replaces a manifest that a full disk has broken. An error if that is not possible now.
     pub(crate) fn renew_full_manifest(&self, catalog: &mut CatalogState) -> Result<()> {
         match catalog.manifest.poisoned() {
-            Some(error) if self.is_mendable(error) => self.renew_manifest(catalog),
+            Some(error) if self.is_mendable(error) => {
+                let made = self.core.published.make_up(&self.core.store);
+                made.inspect_err(|error| self.space.note_full(error))?;
+                self.renew_manifest(catalog)
+            }
             _ => Ok(()),
         }
     }

@@ -91,7 +91,7 @@ impl Shared {
         let store = FileStore::new(env.clone(), dir.to_owned(), tail.database(), usize::MAX);
         // That opens a file once more, by a name that may be gone.
         store.read_through();
-        let full = DiskFull::at_open(&store, plan.memtable_bytes);
+        let full = DiskFull::at_open(&store, plan.memtable_bytes, false);
         let memory = Arbiter::new(plan, &pool, &cache, env.runtime.process());
         let core = Core::new(CoreParts {
             options,

@@ -5,6 +5,7 @@
 //! only after the new manifest is durable and everything it lists has been seen.
 
 pub(crate) mod directory;
+mod first_writes;
 pub(crate) mod progress;
 pub(crate) mod recovery;
 pub(crate) mod stored_options;
@@ -12,6 +13,7 @@ mod sweep;
 mod window;
 
 use self::directory::{check_directory, hold, take_lock};
+use self::first_writes::{Before, write_first};
 use self::progress::Progress;
 use self::recovery::Replayed;
 use self::sweep::{Needed, sweep};
@@ -23,7 +25,6 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::catalog::gone::GoneKeyspaces;
 use crate::engine::core::CoreParts;
-use crate::engine::published::Published;
 use crate::engine::space::debt::Freed;
 use crate::engine::space::full::DiskFull;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
@@ -183,7 +184,7 @@ impl<'a> Opening<'a> {
         let store = self.store(DatabaseId(id));
         let cache = self.plan.new_cache();
         let version = recovery::build_version(&store, &cache, self.dir, [Ok(first)])?;
-        self.start(store, cache, version, None, 0, lock)
+        self.start(store, cache, version, None, Before::default(), lock)
     }
 
     /// Brings back an existing database.
@@ -197,6 +198,7 @@ impl<'a> Opening<'a> {
         // First, so that a manifest which lost edits is blamed, and not the files it misplaces.
         let segments = recovery::wal_segments(&self.survey);
         manifest.check_edits(replay::max_manifest_edits(&store, &segments)?)?;
+        let staying = manifest.staying();
         let edits = std::mem::take(&mut manifest.edits);
         let numbered = (1..).zip(edits.into_iter(&manifest.path));
         let reported = numbered.map(|(nth, edit)| {
@@ -230,7 +232,10 @@ impl<'a> Opening<'a> {
             cache,
             version,
             Some(replayed),
-            manifest.edit_count,
+            Before {
+                edits: manifest.edit_count,
+                staying,
+            },
             lock,
         )
     }
@@ -255,7 +260,7 @@ impl<'a> Opening<'a> {
         cache: Arc<ReadCache>,
         mut version: Version,
         replayed: Option<Replayed>,
-        edits_before: u64,
+        before: Before,
         lock: Box<dyn LockGuard>,
     ) -> Result<Engine> {
         let Replayed {
@@ -276,44 +281,40 @@ impl<'a> Opening<'a> {
         let last_seq = history.map_or(logged, |history| history.vouched().max(logged));
         let window = self.window(&store, &cache, &mut version, &outcome, last_seq)?;
         self.progress.check_process()?;
-        let space = DiskFull::at_open(&store, self.plan.memtable_bytes);
-        // Before anything else changes, so that a follower notices.
-        let published = space.with_ballast(&store, || Published::create(&store))?;
+        let on_disk = !self.options.in_memory;
+        let space = DiskFull::at_open(&store, self.plan.memtable_bytes, on_disk);
         let wal_number = self.take_number();
         // Old segments are needed as long as a recovered memtable is not in tables. The mark stays
         // where it was, at a segment whose name is known to be durable: a sync of the directory
         // that was to cover a later one may have failed, and no sync makes up for that.
-        let before = version.counters.wal_low_water;
-        let low_water = memtables.first().map_or(wal_number, |m| m.wal.min(before));
+        let known = version.counters.wal_low_water;
+        let low_water = memtables.first().map_or(wal_number, |m| m.wal.min(known));
         version.counters.wal_low_water = low_water;
         version.counters.options = stored_options::encode(&self.to_store);
-        let manifest = space.with_ballast(&store, || {
-            let number = self.take_number();
-            version.counters.next_file = self.next_file;
-            let mut snapshot = version.snapshot();
-            snapshot.edits_before = Some(edits_before);
-            Manifest::create(&store, number, snapshot)
-        })?;
-        let number = manifest.number();
+        let first = write_first(&store, &space, &mut version, before, &mut self.next_file)?;
+        let (manifest, refused) = (first.manifest, first.refused);
         let wal_sync = WalSync::default();
         self.keep_segments(&store, &wal_sync, low_water, &outcome, &window)?;
         let (past, kept) = window.numbers();
         let needed = Needed {
             version: &version,
-            manifest: number,
+            manifest: manifest.number(),
             low_water,
             abandoned: &outcome.abandoned,
             memtables: &memtables,
             window: (&past, &kept),
         };
-        self.report.swept = sweep(&store, &self.survey, &needed);
+        // What the manifest does not list may still be in force until a new one is durable.
+        if refused.is_none() || seeded!(SweptWhileStaying) {
+            self.report.swept = sweep(&store, &self.survey, &needed);
+        }
         let is_needed = !memtables.is_empty();
         let has_window = self.options.change_window_bytes > 0;
         let is_linked = (is_needed || has_window) && !seeded!(UnlinkedAtOpen);
         let prev = outcome.last.filter(|_| is_linked);
-        // Reads need no log: on a full disk it begins once there is room.
-        let edits = manifest.edits();
-        let begun = wal_sync.begin(&store, wal_number, prev, edits, last_seq);
+        // Reads need no log: on a full disk it begins once there is room, after the manifest.
+        let begin = || wal_sync.begin(&store, wal_number, prev, manifest.edits(), last_seq);
+        let begun = refused.map_or_else(begin, Err);
         if !is_needed && prev.is_some() {
             // The log is said to begin with it.
             store.sync_directory()?;
@@ -334,6 +335,7 @@ impl<'a> Opening<'a> {
         };
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
+        space.probe(&store);
         let targets = recovery::flush_targets(&version, self.limits());
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
@@ -373,7 +375,7 @@ impl<'a> Opening<'a> {
                 hash_seed: catalog.version.counters.hash_seed,
                 next_file: self.next_file,
                 counted_before: self.counted_before.clone(),
-                published,
+                published: first.published,
                 directory: lock,
                 events: mem::take(&mut self.events),
                 outside: self.outside.clone(),

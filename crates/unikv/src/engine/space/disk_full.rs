@@ -54,7 +54,7 @@ impl DiskSpace {
     /// Bytes of deletes that a full disk still takes beside `in_memory` bytes of memtables:
     /// what leaves room to flush the memtables and to renew the manifest.
     pub(crate) fn room_for_deletes(&self, in_memory: u64) -> u64 {
-        let needed = 2 * in_memory + self.full.limits.beside() / 2;
+        let needed = in_memory + self.full.least_reserve() / 4;
         self.free_bytes().saturating_sub(needed)
     }
 
@@ -77,7 +77,7 @@ impl DiskSpace {
     /// Bytes that a job may write while the disk is full; `None`: it is not.
     pub(crate) fn tight_space(&self) -> Option<u64> {
         let full = self.full.is_full();
-        full.then(|| free_bytes(&self.core.store).unwrap_or(self.full.limits.most_ballast()))
+        full.then(|| free_bytes(&self.core.store).unwrap_or(self.full.limits().most_ballast()))
     }
 }
 

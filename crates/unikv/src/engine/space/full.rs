@@ -12,9 +12,11 @@ use std::time::Duration;
 /// The most that manifests, key tables and the like add to the memtables in ballast and reserve.
 const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
 
-/// The least ballast is this part of the largest: smaller ones are not worth a file.
-const LEAST_BALLAST_PART: u64 = 64;
-/// A ballast takes at most this part of the data; one is made, or made larger, where it takes a
+/// A ballast has at least so many bytes, with which a database is opened on a full disk and deletes
+/// are logged, and this part of the data.
+pub(super) const LEAST_BALLAST: u64 = 64 << 10;
+const LEAST_BALLAST_PART: u64 = 100;
+/// A larger one takes at most this part of the data; one is made, or made larger, where it takes a
 /// little less, so that garbage that comes and goes does not have it made again and again.
 const KEPT_PART: u64 = 16;
 const MADE_PART: u64 = 20;
@@ -41,20 +43,22 @@ impl SpaceLimits {
     }
 
     /// The ballast for `data` bytes of files where there is one of `held` bytes: the largest
-    /// ballast halved until it is no more than a sixteenth of them, or none.
+    /// ballast halved until it is no more than a sixteenth of them, but not below the least.
     pub(super) fn ballast_for(self, data: u64, held: u64) -> u64 {
-        let most = self.most_ballast();
+        let mut most = self.most_ballast();
+        while most < data / LEAST_BALLAST_PART {
+            most *= 2;
+        }
         let mut bytes = most;
         while bytes > data / MADE_PART {
             bytes /= 2;
         }
-        if bytes < most / LEAST_BALLAST_PART {
-            bytes = 0;
+        let bytes = bytes.max(LEAST_BALLAST);
+        if held > bytes && held <= (2 * most).min(data / KEPT_PART) {
+            held
+        } else {
+            bytes
         }
-        if held > bytes && held <= most.min(data / KEPT_PART) {
-            bytes = held;
-        }
-        bytes
     }
 
     /// With less than this free the disk counts as full.
@@ -68,10 +72,19 @@ impl SpaceLimits {
     }
 }
 
+/// What a database gathers before it writes it elsewhere (a memtable, an UnsortedStore) takes no
+/// more than this part of the room there is for it, or than the least.
+const PART_OF_ROOM: u64 = 32;
+const LEAST_GATHERED: u64 = 64 << 10;
+
 /// Whether the disk is full, and what is kept for that.
 #[derive(Debug)]
 pub(crate) struct DiskFull {
-    pub(super) limits: SpaceLimits,
+    /// Of a memtable where there is room for it, and by the last look.
+    memtable_bytes: u64,
+    gathered_in_memtable: AtomicU64,
+    /// Whether the files are on a disk that others write to.
+    keeps_ballast: bool,
     /// Whether `cause` holds something: the one test on the way of every write.
     pub(super) is_full: AtomicBool,
     pub(super) cause: Mutex<Option<Error>>,
@@ -81,6 +94,8 @@ pub(crate) struct DiskFull {
     held_ballast: AtomicU64,
     /// Bytes of tables, value logs and key tables.
     data_bytes: AtomicU64,
+    /// Bytes that were free at the last look.
+    free_bytes: AtomicU64,
     /// Bytes written to the log since the free space was looked at.
     unprobed_bytes: AtomicU64,
     pub(crate) reclaim: Reclaim,
@@ -132,17 +147,19 @@ impl Reclaim {
 
 impl DiskFull {
     /// Looks at the disk while the database in `store` is opened.
-    pub(crate) fn at_open(store: &FileStore, memtable_bytes: u64) -> DiskFull {
-        let limits = SpaceLimits::of(memtable_bytes);
+    pub(crate) fn at_open(store: &FileStore, memtable_bytes: u64, keeps_ballast: bool) -> DiskFull {
         let path = store.dir().join(file_names::BALLAST);
         let len = store.env().vfs.len(&path).unwrap_or(0);
         let space = DiskFull {
-            limits,
+            memtable_bytes,
+            gathered_in_memtable: AtomicU64::new(memtable_bytes),
+            keeps_ballast,
             is_full: AtomicBool::new(false),
             cause: Mutex::default(),
             begun_ns: AtomicU64::new(0),
             held_ballast: AtomicU64::new(len),
             data_bytes: AtomicU64::new(0),
+            free_bytes: AtomicU64::new(u64::MAX),
             unprobed_bytes: AtomicU64::new(0),
             reclaim: Reclaim::default(),
         };
@@ -169,14 +186,52 @@ impl DiskFull {
         Duration::from_nanos(self.begun_ns.load(Ordering::Relaxed))
     }
 
+    /// Bytes that the database has or may take.
+    pub(super) fn room(&self) -> u64 {
+        let free = self.free_bytes.load(Ordering::Relaxed);
+        let data = self.data_bytes.load(Ordering::Relaxed);
+        free.saturating_add(data)
+            .saturating_add(self.ballast_bytes())
+    }
+
+    /// How much of `bytes` is gathered at most on a disk of this size.
+    pub(crate) fn gathered(&self, bytes: u64) -> u64 {
+        bytes.min((self.room() / PART_OF_ROOM).max(LEAST_GATHERED))
+    }
+
+    /// How much a memtable gathers at most.
+    #[inline]
     pub(crate) fn memtable_bytes(&self) -> u64 {
-        self.limits.memtable_bytes
+        self.gathered_in_memtable.load(Ordering::Relaxed)
+    }
+
+    fn note_room(&self) {
+        let gathered = self.gathered(self.memtable_bytes);
+        self.gathered_in_memtable.store(gathered, Ordering::Relaxed);
+    }
+
+    /// Whether the disk has no room for whole memtables.
+    pub(crate) fn is_small(&self) -> bool {
+        self.memtable_bytes() < self.memtable_bytes
+    }
+
+    pub(super) fn limits(&self) -> SpaceLimits {
+        SpaceLimits::of(self.memtable_bytes())
+    }
+
+    /// Looks how much is free, where that can be known.
+    pub(super) fn look(&self, store: &FileStore) -> Option<u64> {
+        let free = free_bytes(store);
+        self.free_bytes
+            .store(free.unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.note_room();
+        free
     }
 
     /// Counts bytes that are about to be written. True: it is time to look at the free space.
     pub(super) fn is_probe_due(&self, bytes: u64) -> bool {
         let unprobed = self.unprobed_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let due = unprobed + bytes >= self.limits.probe_bytes();
+        let due = unprobed + bytes >= self.limits().probe_bytes();
         if due {
             self.unprobed_bytes.store(0, Ordering::Relaxed);
         }
@@ -196,22 +251,33 @@ impl DiskFull {
     /// Notes how many bytes the files of the published version have.
     pub(crate) fn note_data(&self, bytes: u64) {
         self.data_bytes.store(bytes, Ordering::Relaxed);
+        self.note_room();
     }
 
     /// Bytes that the ballast should have.
     fn wanted_ballast(&self) -> u64 {
+        if !self.keeps_ballast {
+            return 0;
+        }
         let data = self.data_bytes.load(Ordering::Relaxed);
-        self.limits.ballast_for(data, self.ballast_bytes())
+        self.limits().ballast_for(data, self.ballast_bytes())
+    }
+
+    /// What is kept for deletes at least.
+    pub(super) fn least_reserve(&self) -> u64 {
+        let data = self.data_bytes.load(Ordering::Relaxed);
+        LEAST_BALLAST.max(data / LEAST_BALLAST_PART)
     }
 
     /// With this much free writing resumes: the ballast, and twice the reserve.
     pub(crate) fn resume_bytes(&self) -> u64 {
-        self.wanted_ballast() + 2 * self.limits.reserve_bytes()
+        self.wanted_ballast() + 2 * self.limits().reserve_bytes()
     }
 
     /// The longest log segment that is kept for the next to be written over it: one that a large
     /// batch has made much longer than a memtable is not.
-    pub(crate) fn spare_bytes(&self, memtable_bytes: u64) -> u64 {
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        let memtable_bytes = self.memtable_bytes();
         if self.is_full() {
             0
         } else {
@@ -244,9 +310,9 @@ impl DiskFull {
     }
 
     /// Looks at the free space; true: the disk has become full.
-    pub(super) fn probe(&self, store: &FileStore) -> bool {
-        let free = free_bytes(store);
-        if free.is_none_or(|free| free >= self.limits.reserve_bytes()) {
+    pub(crate) fn probe(&self, store: &FileStore) -> bool {
+        let free = self.look(store);
+        if free.is_none_or(|free| free >= self.limits().reserve_bytes()) {
             return false;
         }
         self.begin(store, &self.error(store, free, None))

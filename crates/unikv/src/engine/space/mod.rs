@@ -4,7 +4,7 @@
 use crate::base::keys::FileNumber;
 use crate::engine::core::Core;
 use crate::engine::space::debt::TombstoneDebt;
-use crate::engine::space::full::{DiskFull, free_bytes};
+use crate::engine::space::full::DiskFull;
 use crate::engine::space::unreadable::Unreadable;
 use crate::error::Error;
 use crate::jobs::compact::left_alone::LeftAlone;
@@ -73,15 +73,22 @@ impl DiskSpace {
     }
 
     pub(crate) fn space_limit(&self) -> SpaceLimit {
+        let memtable_bytes = self.full.memtable_bytes();
+        let unsorted_bytes = self.unsorted_bytes();
+        let threads = self.core.options.background_threads as u64;
         SpaceLimit {
             max_space_amp: self.core.options.max_space_amp,
-            floor_bytes: self.core.memory.plan.memtable_bytes.saturating_mul(2),
-            idle_bytes: IDLE_BYTES + MEMTABLES_WHEN_IDLE * self.core.memory.plan.memtable_bytes,
+            floor_bytes: memtable_bytes.saturating_mul(2),
+            idle_bytes: self.full.gathered(IDLE_BYTES) + MEMTABLES_WHEN_IDLE * memtable_bytes,
             horizon: self.horizon(),
-            job_bytes: (2 * self.core.options.background_threads as u64)
-                .saturating_mul(self.core.options.unsorted_bytes),
-            unsorted_bytes: self.core.options.unsorted_bytes,
+            job_bytes: (2 * threads).saturating_mul(unsorted_bytes),
+            unsorted_bytes,
         }
+    }
+
+    /// Of an UnsortedStore, where the disk has room for it.
+    fn unsorted_bytes(&self) -> u64 {
+        self.full.gathered(self.core.options.unsorted_bytes)
     }
 
     /// How large partitions may grow.
@@ -96,11 +103,7 @@ impl DiskSpace {
     pub(crate) fn generation_limits(&self, version: &Arc<Version>) -> GenerationLimits {
         let limit = self.space_limit();
         let most = self.space_of(version, limit.horizon).most_open_bytes(limit);
-        GenerationLimits::of(
-            self.core.options.unsorted_bytes,
-            self.core.options.memory_budget,
-        )
-        .sharing(most)
+        GenerationLimits::of(self.unsorted_bytes(), self.core.options.memory_budget).sharing(most)
     }
 
     /// Notes that a pass has failed at a file of the version.
@@ -127,6 +130,6 @@ impl DiskSpace {
     }
 
     pub(crate) fn free_bytes(&self) -> u64 {
-        free_bytes(&self.core.store).unwrap_or(u64::MAX)
+        self.full.look(&self.core.store).unwrap_or(u64::MAX)
     }
 }

@@ -118,7 +118,8 @@ impl WritePath {
     ) -> Result<()> {
         self.ready_log(commit, may_wait)?;
         let filled = commit.memtable.table.bytes();
-        let is_full = (filled + bytes) as u64 > self.core.memory.memtable_bytes()
+        let most_bytes = self.core.memory.memtable_bytes();
+        let is_full = (filled + bytes) as u64 > most_bytes.min(self.space.full.memtable_bytes())
             || self.is_full_of_large(&commit.memtable)
             || commit.memtable.table.is_full_of_ranges()
             || self.space.hides_too_much(commit.freed);

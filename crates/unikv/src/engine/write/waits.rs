@@ -27,10 +27,11 @@ impl WritePath {
         self.core.wait_while(flushed, || self.check_flushes())
     }
 
-    /// Whether the disk is full and keeps as many segments of the log as it may, however short the
-    /// sealed memtables are.
+    /// Whether the disk, which is full or small, keeps as many segments of the log as it may,
+    /// however short the sealed memtables are.
     pub(super) fn is_tight(&self) -> bool {
-        self.space.full.is_full() && self.read.view.load().sealed.len() >= MAX_SEALED
+        (self.space.full.is_full() || self.space.full.is_small())
+            && self.read.view.load().sealed.len() >= MAX_SEALED
     }
 
     /// Whether one more memtable may be sealed.
