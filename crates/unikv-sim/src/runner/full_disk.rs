@@ -1,5 +1,5 @@
-//! Openings where no byte is free: now and then a copy of the disk is opened so, with the ballast or
-//! without, before the database is opened again, and holds the same.
+//! Openings where no byte is free: now and then a copy of the disk is opened so, with the ballast
+//! or without, before the database is opened again, and holds the same.
 
 use super::{DIR, Interrupt, Runner, Tolerance, env};
 use crate::crash::fork;

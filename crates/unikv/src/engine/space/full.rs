@@ -12,8 +12,8 @@ use std::time::Duration;
 /// The most that manifests, key tables and the like add to the memtables in ballast and reserve.
 const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
 
-/// A ballast has at least so many bytes, with which a database is opened on a full disk and deletes
-/// are logged, and this part of the data.
+/// The least ballast, with which a database is opened on a full disk and deletes are logged, and
+/// the part of the data that it has at least.
 pub(super) const LEAST_BALLAST: u64 = 64 << 10;
 const LEAST_BALLAST_PART: u64 = 100;
 /// A larger one takes at most this part of the data; one is made, or made larger, where it takes a
