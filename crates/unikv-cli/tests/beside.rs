@@ -83,7 +83,6 @@ fn what_needs_the_database_for_itself_names_the_holder() {
         &["keyspace", "drop", &db, "more"],
         &["compact", &db],
         &["gc", &db],
-        &["check", &db],
         &["shell", &db],
         &["repair", &db],
         &["ycsb", &db, "--records", "10", "--operations", "10"],
@@ -123,9 +122,49 @@ fn stats_beside_a_writer_that_publishes_none_are_those_of_a_follower() {
     assert_eq!(followed["partitions"][0]["unsorted_records"], 100);
     assert_eq!(followed["has_writer"], true);
     assert!(followed["age_us"].is_u64(), "{shown}");
-    unikv(&["stats", &db, "--files"]).assert().code(7);
+    let files = text(&["stats", &db, "--files"]);
+    assert!(
+        files.contains("table of an UnsortedStore") || files.contains("table"),
+        "{files}"
+    );
+    let checked = json(&["check", &db]);
+    assert_eq!(
+        (&checked["clean"], &checked["records"]),
+        (&true.into(), &100.into())
+    );
+    assert!(
+        checked["notes"]
+            .to_string()
+            .contains("another process has it open")
+    );
     writer.close().unwrap();
     assert!(json(&["stats", &db])["followed"].is_null());
+    assert!(text(&["stats", &db, "--files"]).contains("record files"));
+    let checked = json(&["check", &db]);
+    assert!(
+        !checked["notes"]
+            .to_string()
+            .contains("another process has it open")
+    );
+
+    // Damage shows beside a writer, too.
+    let record_file = fs::read_dir(&db)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut record_files = record_file.filter(|path| path.extension().is_some_and(|e| e == "rec"));
+    let damaged = record_files.next().unwrap();
+    let mut bytes = fs::read(&damaged).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let _writer = unikv::Db::open(&db, unikv::Options::default()).unwrap();
+    let said = unikv(&["check", &db]).assert().code(4).get_output().clone();
+    let said = String::from_utf8(said.stdout).unwrap();
+    let name = damaged.file_name().unwrap().to_str().unwrap();
+    assert!(
+        said.contains(name) && said.contains("another process"),
+        "{said}"
+    );
 }
 
 /// The greatest number whose key is there; all before it are there, too, and no others.
@@ -211,6 +250,8 @@ fn reading_commands<'a>(db: &'a str, export: &'a str) -> Vec<(Vec<&'a str>, &'a 
         (vec!["dump", db], "apple\tred\n"),
         (vec!["keyspace", "list", db], "default"),
         (vec!["export", db, export], "exported"),
+        (vec!["stats", db, "--files"], "partitions"),
+        (vec!["check", db], "no problems"),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! `stats`: sizes and counters of a database, and what opening it recovered.
+//! `stats`: sizes and counters of a database, whether or not another process has it open.
 
 mod as_json;
 mod options;
@@ -6,14 +6,13 @@ mod print;
 
 use crate::args::{DirArg, millis};
 use crate::commands::gc::print_files;
-use crate::exit::{Code, Failed, Failure, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
-use crate::reading::follow;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
-use unikv::{EffectiveOptions, GarbageStats, PublishedStats};
+use unikv::{Db, EffectiveOptions, FollowOptions, Follower, GarbageStats, PublishedStats};
 
 use as_json::follower_to_json;
 pub use as_json::{recovery_to_json, stats_to_json};
@@ -35,48 +34,34 @@ pub struct Stats {
 
 impl Stats {
     pub fn run(self) -> Outcome {
-        let db = match self.dir.open_existing() {
-            Err(Failure::Failed(failed)) if failed.code == Code::Locked => {
-                return self.show_published(failed);
-            }
-            opened => opened?,
-        };
-        let (stats, recovery) = (db.stats(), db.recovery().clone());
-        let (garbage, options) = (db.garbage(), db.options());
-        db.close()?;
-        let as_json = || {
-            json!({
-                "stats": stats_to_json(&stats),
-                "options": options_to_json(&options),
-                "recovery": recovery_to_json(&recovery),
-            })
-        };
+        let follower = Db::follow(&self.dir.dir, FollowOptions::default());
+        let follower = follower.map_err(Failure::opening)?;
+        if !follower.stats().has_writer {
+            return self.show_stored(&follower);
+        }
+        match PublishedStats::read(&self.dir.dir).map_err(Failure::opening)? {
+            Some(published) => self.show_published(&published, &follower),
+            None => self.show_followed(&follower),
+        }
+    }
+
+    /// Shows what the files say of a database that nobody has open.
+    fn show_stored(&self, follower: &Follower) -> Outcome {
+        let stats = follower.database_stats()?;
+        let (garbage, options) = (follower.garbage(), follower.options());
+        let as_json =
+            || json!({ "stats": stats_to_json(&stats), "options": options_to_json(&options) });
         self.output.print(as_json, |out| {
             print_stats(&stats, &Limits::of(&garbage, &options), out)?;
-            if self.files {
-                writeln!(out)?;
-                print_files(&garbage.files, out)?;
-            }
+            self.print_files_of(&garbage, out)?;
             writeln!(out, "\noptions (see `unikv options`)")?;
-            print_options(&options, out)?;
-            writeln!(out, "\n{}", recovery_in_words(&recovery))
+            print_options(&options, out)
         })?;
         Ok(Code::Success)
     }
-}
 
-impl Stats {
-    /// Shows what the process that has the database open has published; `locked` says that there
-    /// is one.
-    fn show_published(&self, locked: Box<Failed>) -> Outcome {
-        if self.files {
-            let failure = Failure::Failed(locked);
-            return Err(failure.at("--files needs the database for itself"));
-        }
-        let published = PublishedStats::read(&self.dir.dir).map_err(Failure::opening)?;
-        let Some(published) = published else {
-            return self.show_followed(&locked.to_string());
-        };
+    /// Shows what the process that has the database open has published.
+    fn show_published(&self, published: &PublishedStats, follower: &Follower) -> Outcome {
         let limits = Limits {
             partition_bytes: published.partition_bytes,
             unsorted_bytes: published.unsorted_bytes,
@@ -85,20 +70,19 @@ impl Stats {
             allowed_dead_bytes: published.allowed_dead_bytes,
         };
         self.output.print(
-            || published_to_json(&published),
+            || published_to_json(published),
             |out| {
-                writeln!(out, "{}", age_in_words(&published))?;
-                print_stats(&published.stats, &limits, out)
+                writeln!(out, "{}", age_in_words(published))?;
+                print_stats(&published.stats, &limits, out)?;
+                self.print_files_of(&follower.garbage(), out)
             },
         )?;
         Ok(Code::Success)
     }
-}
 
-impl Stats {
     /// Shows what a follower sees of a database whose figures nobody publishes.
-    fn show_followed(&self, locked: &str) -> Outcome {
-        let stats = follow(&self.dir, locked)?.stats();
+    fn show_followed(&self, follower: &Follower) -> Outcome {
+        let stats = follower.stats();
         let as_json = || json!({ "followed": follower_to_json(&stats) });
         self.output.print(as_json, |out| {
             writeln!(
@@ -106,9 +90,18 @@ impl Stats {
                 "as a follower sees it: the process that has it open publishes no figures, or has \
                  not yet (Options::publish_stats)"
             )?;
-            print_followed(&stats, out)
+            print_followed(&stats, out)?;
+            self.print_files_of(&follower.garbage(), out)
         })?;
         Ok(Code::Success)
+    }
+
+    fn print_files_of(&self, garbage: &GarbageStats, out: &mut dyn Write) -> io::Result<()> {
+        if self.files {
+            writeln!(out)?;
+            print_files(&garbage.files, out)?;
+        }
+        Ok(())
     }
 }
 

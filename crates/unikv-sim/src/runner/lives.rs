@@ -101,12 +101,11 @@ impl Runner {
         // Without a window an opening forgets the history, however it ends.
         self.report(None);
         let alone = self.follow_alone(matches!(exit, Exit::Close | Exit::Drop))?;
-        let without_space = self.opened_without_space(ending);
+        self.open_without_space(ending);
         let opened = self.open();
         self.bare_options = false;
         opened?;
         self.followed_into(alone);
-        self.same_without_space(without_space)?;
         let disk = crate::crash::fork(&self.vfs, Ending::Kill);
         self.copies.verify(&disk);
         self.copies.resolve(&disk);

@@ -1,4 +1,4 @@
-//! What is done with a database that nobody has open.
+//! What is done with a database as a whole.
 
 use crate::db::Db;
 use crate::engine::stats::report::CheckReport;
@@ -9,13 +9,15 @@ use crate::vfs::Env;
 use std::path::Path;
 
 impl Db {
-    /// Reads and verifies every byte of the database in `dir`, which nobody may have open: every
-    /// checksum, pointer, order and count. Changes nothing.
+    /// Reads and verifies every byte of the database in `dir`: every checksum, pointer, order and
+    /// count. Changes nothing, and takes no lock. Of a database that somebody has open it checks
+    /// what is visible, as a [`Follower`](crate::Follower) does; a note of the report says so.
     ///
     /// # Errors
-    /// Only for what keeps the check from running (`Locked`, `NotFound`, `Incompatible` if it is
-    /// another program's, of a newer release or the unfinished output of a repair); what is wrong
-    /// with the database is in the report.
+    /// Only for what keeps the check from running (`NotFound`, `Incompatible` if it is another
+    /// program's, of a newer release or the unfinished output of a repair, `Io` for want of
+    /// descriptors; on a file system without pages that processes share `Locked` if somebody has it
+    /// open); what is wrong with the database is in the report.
     pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
         Db::check_in(&Env::os(), dir)
     }

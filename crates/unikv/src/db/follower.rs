@@ -9,8 +9,10 @@ use crate::engine::checkpoint::Checkpoint;
 use crate::engine::follow::{Follow, FollowerStats, Shown};
 use crate::engine::read::ReadState;
 use crate::engine::read::source::Source;
+use crate::engine::space::garbage::GarbageStats;
+use crate::engine::stats::Stats;
 use crate::error::Result;
-use crate::options::FollowOptions;
+use crate::options::{EffectiveOptions, FollowOptions};
 use crate::version::keyspaces::DEFAULT_NAME;
 use crate::vfs::{Env, JoinHandle};
 use bytes::Bytes;
@@ -161,6 +163,25 @@ impl Follower {
     /// The sequence number of the last write that is shown.
     pub fn seq(&self) -> u64 {
         self.0.follow.shown().seq.0
+    }
+
+    /// Figures of the database in the state that is shown: sizes, and what was counted since it was
+    /// created. What only the process that writes knows is 0.
+    ///
+    /// # Errors
+    /// `Io`; `Corruption` of what was counted.
+    pub fn database_stats(&self) -> Result<Stats> {
+        self.0.follow.database_stats()
+    }
+
+    /// What a garbage collection that somebody asked for would do, as [`Db::garbage`].
+    pub fn garbage(&self) -> GarbageStats {
+        self.0.follow.garbage()
+    }
+
+    /// The options with which the database is opened if nothing else is set.
+    pub fn options(&self) -> EffectiveOptions {
+        self.0.follow.options().clone()
     }
 
     /// Figures, as of now: how far it lags behind, for one.

@@ -19,9 +19,9 @@ pub(crate) mod transaction;
 
 use crate::base::bounds::{KeyBounds, engine_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
-use crate::engine::background::garbage::GarbageStats;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
+use crate::engine::space::garbage::GarbageStats;
 use crate::engine::stats::Stats;
 use crate::engine::stats::holders::ClosingReport;
 use crate::error::Result;

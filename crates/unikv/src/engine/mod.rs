@@ -48,7 +48,6 @@ use crate::engine::stats::{Stats, lifetime};
 use crate::engine::write::wal_sync::WalSync;
 use crate::engine::write::{Commit, WritePath};
 use crate::partition::View;
-use crate::version::Version;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,24 +154,6 @@ impl Engine {
         let _only_figures = catalog.manifest.append(&edit);
     }
 
-    /// Bytes of what the wall clock hides and the job clock keeps.
-    fn expired_kept_bytes(&self, version: &Version) -> u64 {
-        let clock = &self.core.clock;
-        if !clock.is_needed() {
-            return 0;
-        }
-        // In this order: the first is never later than the second.
-        let (job_ms, now_ms) = (clock.job_ms(), clock.now_ms());
-        let partitions = version.partitions().where_sums(|sum| sum.may_be_obsolete);
-        let tables = partitions.flat_map(|p| &p.key_tables);
-        let kept = tables.map(|table| {
-            let expiring = &table.meta().expiring;
-            let hidden = expiring.expired_bytes(now_ms);
-            hidden.saturating_sub(expiring.expired_bytes(job_ms))
-        });
-        kept.sum()
-    }
-
     /// The figures now.
     pub(crate) fn stats(&self) -> Stats {
         if !self.core.process.is_this() {
@@ -205,7 +186,7 @@ impl Engine {
             running_jobs: self.background.running.figures(self.core.now()),
             holders: self.read.holders(&view.version),
             job_clock_behind: self.core.clock.job_clock_behind(),
-            expired_kept_bytes: self.expired_kept_bytes(&view.version),
+            expired_kept_bytes: self.space.expired_kept_bytes(&view.version),
             expires: self.core.clock.is_needed(),
             lifetime: counters.lifetime(&view.version, manifest_len),
             manifest_bytes: of(&counters.retired_manifest_bytes) + manifest_len,

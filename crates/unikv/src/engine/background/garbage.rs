@@ -1,78 +1,12 @@
-//! What garbage collection sees, and collecting on request.
-//!
-//! What is to be collected is decided in [`crate::jobs::compact::gc`] alone; here it is shown, and
-//! asked for before it would begin by itself.
+//! Collecting on request.
 //!
 //! Locks: the catalog, while a plan is looked for.
 
-use crate::base::keys::FileNumber;
 use crate::engine::background::Background;
+use crate::engine::space::garbage::GarbageStats;
 use crate::error::Result;
 use crate::jobs::space::garbage::Pressure;
-use crate::version::state::section_worth_a_pass;
-use crate::version::{Listed, Version};
-use std::collections::HashMap;
 use std::sync::Arc;
-
-/// What a record file holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecordFileStats {
-    /// The number in its name.
-    pub number: u64,
-    /// Bytes of the file.
-    pub file_bytes: u64,
-    /// Bytes of its records.
-    pub record_bytes: u64,
-    /// Records, dead ones included.
-    pub records: u64,
-    /// Records that key tables point to.
-    pub live_records: u64,
-    /// Bytes of those.
-    pub live_bytes: u64,
-    /// Bytes of its key section, which nobody reads any more, if they are worth a collection.
-    pub dead_section_bytes: u64,
-    /// Whether it is a table of an UnsortedStore: its merge will decide what is live in it.
-    pub is_table: bool,
-    /// Its place among the victims if garbage were collected now, the first being 0.
-    pub victim: Option<usize>,
-}
-
-impl RecordFileStats {
-    /// Bytes of records and of a key section that nothing needs. Unknown, and so zero, in a table
-    /// of an UnsortedStore.
-    pub fn dead_bytes(&self) -> u64 {
-        if self.is_table {
-            0
-        } else {
-            self.record_bytes.saturating_sub(self.live_bytes) + self.dead_section_bytes
-        }
-    }
-}
-
-/// What garbage collection sees. Bytes are bytes of records in value logs, if not said otherwise.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct GarbageStats {
-    /// The bound in effect: see [`Options::max_space_amp`](crate::Options::max_space_amp).
-    pub max_space_amp: f64,
-    /// Bytes that key tables point to.
-    pub live_bytes: u64,
-    /// Bytes that nothing points to, and those of key sections that are worth a collection.
-    pub dead_bytes: u64,
-    /// Bytes of key tables, with the small values in them.
-    pub key_table_bytes: u64,
-    /// Garbage that the bound allows.
-    pub allowed_bytes: u64,
-    /// Garbage from which merges that run anyway take victims along.
-    pub riding_from_bytes: u64,
-    /// Garbage from which collections run alone.
-    pub alone_from_bytes: u64,
-    /// The partition in which victims would be moved first; `None`: nothing would be collected.
-    pub next_partition: Option<u64>,
-    /// All record files, victims first and in their order, then by number.
-    pub files: Vec<RecordFileStats>,
-}
 
 impl Background {
     /// What garbage collection would do now, had a caller asked for it.
@@ -80,23 +14,7 @@ impl Background {
         if !self.core.process.is_this() {
             return GarbageStats::default();
         }
-        let version = Arc::clone(&self.read.view.load().version);
-        let limit = self.space.space_limit();
-        let space = self.space.space_of(&version, limit.horizon);
-        let (victims, next) = self.all_garbage(&version, Pressure::Riding);
-        let places = victims.iter().enumerate();
-        let places = places.map(|(place, file)| (file.meta().number, place));
-        GarbageStats {
-            max_space_amp: limit.max_space_amp,
-            live_bytes: space.live_bytes,
-            dead_bytes: space.dead_bytes(),
-            key_table_bytes: space.key_table_bytes,
-            allowed_bytes: space.allowed_garbage(limit),
-            riding_from_bytes: space.begins_at(limit, Pressure::Riding),
-            alone_from_bytes: space.begins_at(limit, Pressure::Alone),
-            next_partition: next.map(|partition| partition.id.0),
-            files: files(&version, &places.collect()),
-        }
+        self.space.garbage(&self.read.view.load().version)
     }
 
     /// Refuses to wait for garbage collection while it fails, or while there is room for none, or
@@ -104,7 +22,12 @@ impl Background {
     pub(crate) fn check_collecting(&self) -> Result<()> {
         self.check_jobs()?;
         let version = Arc::clone(&self.read.view.load().version);
-        let is_done = || self.all_garbage(&version, Pressure::Riding).1.is_none();
+        let is_done = || {
+            self.space
+                .all_garbage(&version, Pressure::Riding)
+                .1
+                .is_none()
+        };
         if self.first_collection(&version, &|_| true).is_some() || is_done() {
             return Ok(());
         }
@@ -113,26 +36,6 @@ impl Background {
             None => self.space.no_room(),
         })
     }
-}
-
-fn files(version: &Version, places: &HashMap<FileNumber, usize>) -> Vec<RecordFileStats> {
-    let of = |listed: &Listed| {
-        let (meta, live) = (listed.file.meta(), listed.used.live);
-        RecordFileStats {
-            number: meta.number.0,
-            file_bytes: meta.len,
-            record_bytes: meta.record_bytes(),
-            records: meta.count,
-            live_records: live.count,
-            live_bytes: live.bytes,
-            dead_section_bytes: section_worth_a_pass(meta),
-            is_table: listed.is_table(),
-            victim: places.get(&meta.number).copied(),
-        }
-    };
-    let mut files: Vec<_> = version.record_files().listed().map(of).collect();
-    files.sort_by_key(|file| (file.victim.unwrap_or(usize::MAX), file.number));
-    files
 }
 
 #[cfg(test)]

@@ -49,7 +49,10 @@ impl Background {
         self.core.work.notify();
         let done = || {
             let version = &self.catalog.lock().version;
-            self.all_garbage(version, Pressure::Riding).1.is_none()
+            self.space
+                .all_garbage(version, Pressure::Riding)
+                .1
+                .is_none()
         };
         self.core.wait_while(done, || self.check_collecting())
     }

@@ -17,6 +17,7 @@ mod history;
 mod memtables;
 mod progress;
 mod shared;
+mod stored;
 #[cfg(test)]
 mod tests;
 

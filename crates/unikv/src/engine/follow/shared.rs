@@ -15,7 +15,7 @@ use crate::engine::stats::lifetime::LifetimeStats;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Events;
 use crate::memtable::ArenaPool;
-use crate::options::{FollowOptions, StoredOptions};
+use crate::options::{EffectiveOptions, FollowOptions, Options, StoredOptions};
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::ManifestTail;
 use crate::vfs::clock::Clock;
@@ -42,6 +42,8 @@ pub(super) struct Shared {
     pub(super) core: Arc<Core>,
     pub(super) space: Arc<DiskSpace>,
     pub(super) backpressure: Arc<Backpressure>,
+    /// As the database is opened if nothing else is set.
+    pub(super) stored_options: EffectiveOptions,
 }
 
 /// What a follower shows, until the next refresh.
@@ -80,6 +82,7 @@ impl Shared {
             Some(bytes) => stored_options::decode(bytes, tail.path())?,
             None => StoredOptions::default(),
         };
+        let stored_options = Options::default().resolve(&stored)?;
         let budget = options.memory_budget;
         let options = options.resolve(&stored)?;
         let plan = MemoryPlan::of_reader(&options);
@@ -113,6 +116,7 @@ impl Shared {
         Ok(Shared {
             backpressure: Backpressure::new(&core, &space),
             budget,
+            stored_options,
             space,
             core,
         })

@@ -20,6 +20,7 @@ use std::time::Duration;
 pub(crate) mod debt;
 pub(crate) mod disk_full;
 pub(crate) mod full;
+pub(crate) mod garbage;
 pub(crate) mod tombstone_debt;
 pub(crate) mod unreadable;
 
@@ -64,6 +65,24 @@ impl DiskSpace {
             time_ms: oldest.map_or(now_ms, |moment| moment.time_ms.min(now_ms)),
             now_ms,
         }
+    }
+
+    /// Bytes of what the wall clock hides and the job clock keeps.
+    pub(crate) fn expired_kept_bytes(&self, version: &Version) -> u64 {
+        let clock = &self.core.clock;
+        if !clock.is_needed() {
+            return 0;
+        }
+        // In this order: the first is never later than the second.
+        let (job_ms, now_ms) = (clock.job_ms(), clock.now_ms());
+        let partitions = version.partitions().where_sums(|sum| sum.may_be_obsolete);
+        let tables = partitions.flat_map(|p| &p.key_tables);
+        let kept = tables.map(|table| {
+            let expiring = &table.meta().expiring;
+            let hidden = expiring.expired_bytes(now_ms);
+            hidden.saturating_sub(expiring.expired_bytes(job_ms))
+        });
+        kept.sum()
     }
 
     /// In what time more may have expired.

@@ -1,10 +1,11 @@
-//! Checking a closed database: every checksum, pointer, order and count.
+//! Checking a database: every checksum, pointer, order and count.
 //!
 //! Each live file is read whole and compared with the checksum that the manifest keeps of it, so no
 //! flipped bit in it goes unseen. Then its structure is walked: the order of keys, what the
 //! manifest says of it, and where its pointers lead. A problem ends the check of its file, not of
 //! the rest.
 
+mod beside;
 mod blobs;
 mod keyspaces;
 mod pointers;
@@ -15,7 +16,7 @@ mod window;
 
 use crate::base::file_names::BALLAST;
 use crate::base::keys::{FileNumber, Kind, SeqNo};
-use crate::engine::open::directory::{hold, refuse_unfinished, take_lock_to_read};
+use crate::engine::open::directory::{hold, refuse_unfinished};
 use crate::engine::open::{recovery, stored_options};
 use crate::engine::stats::lifetime;
 use crate::engine::stats::report::{CheckReport, Problem};
@@ -39,36 +40,24 @@ use std::sync::Arc;
 const CACHE_BYTES: u64 = 16 << 20;
 const OPEN_FILES: usize = 256;
 
-/// Checks the database in `dir`. The unfinished output of a repair is refused.
+/// Checks the database in `dir`, whether or not a process has it open: see [`beside`]. The
+/// unfinished output of a repair is refused.
 pub(crate) fn check(env: &Env, dir: &Path) -> Result<CheckReport> {
-    checked(env, dir, refuse_unfinished)
-}
-
-/// Checks what a repair has written, before it counts as finished.
-pub(crate) fn check_unfinished(env: &Env, dir: &Path) -> Result<CheckReport> {
-    checked(env, dir, |_, _| Ok(()))
-}
-
-fn checked(
-    env: &Env,
-    dir: &Path,
-    refuse: impl Fn(&Path, &DirSurvey) -> Result<()>,
-) -> Result<CheckReport> {
     let survey = file_names::survey(&*env.vfs, dir)?;
-    refuse(dir, &survey)?;
+    refuse_unfinished(dir, &survey)?;
     if !survey.has_current && !survey.has_data() {
         return Err(Error::not_found(dir));
     }
     let env = &hold(env, dir)?;
     file_names::refuse_foreign(&*env.vfs, dir)?;
-    let _lock = take_lock_to_read(env, dir)?;
+    beside::until_it_is_true(env, dir)
+}
+
+/// Checks a database that nobody has open, or what a repair has written, before it counts as
+/// finished.
+pub(crate) fn check_alone(env: &Env, dir: &Path) -> Result<CheckReport> {
     let survey = file_names::survey(&*env.vfs, dir)?;
-    refuse(dir, &survey)?;
-    let mut check = Check {
-        report: CheckReport::default(),
-        tables: HashSet::new(),
-        greatest: Greatest::default(),
-    };
+    let mut check = Check::default();
     let manifest = match Manifest::recover(&*env.vfs, dir) {
         Ok(manifest) => manifest,
         Err(error) if is_no_problem(&error) => return Err(error),
@@ -93,6 +82,7 @@ fn is_no_problem(error: &Error) -> bool {
     error.kind() == ErrorKind::Incompatible || error.lacks_descriptors()
 }
 
+#[derive(Default)]
 struct Check {
     report: CheckReport,
     /// The record files that are tables of UnsortedStores.
@@ -147,28 +137,7 @@ impl Check {
         self.part(&manifest.path, figures.map(drop))?;
         let wal = self.wal(store, &cache, &manifest, survey, &version);
         self.part(store.dir(), wal)?;
-        let summed_up = version.check_sums().map_err(Error::internal);
-        self.part(&manifest.path, summed_up)?;
-        let generations = version.partitions().iter().flat_map(|p| &p.generations);
-        let tables = generations.flat_map(|generation| generation.tables());
-        self.tables = tables.map(|(_, table)| table.meta().number).collect();
-        for file in version.record_files().iter() {
-            let checked = self.record_file(&version, file);
-            self.part(file.path(), checked)?;
-        }
-        for partition in version.partitions().iter() {
-            let checked = one_keyspace(&version, partition, &manifest.path);
-            self.part(&manifest.path, checked)?;
-            for (_, table) in partition.generations.iter().flat_map(|g| g.shares()) {
-                let checked = owned_keys(partition, table);
-                self.part(table.file.path(), checked)?;
-            }
-            for table in &partition.key_tables {
-                let checked = self.key_table(&version, partition, table);
-                self.part(table.path(), checked)?;
-            }
-            self.scan_runs(partition)?;
-        }
+        self.version(&version, &manifest.path)?;
         let known = self.greatest.is_known(&version, &manifest);
         self.part(&manifest.path, known)?;
         let dead = version.dead_record_files();
@@ -176,6 +145,33 @@ impl Check {
             self.report
                 .notes
                 .push(format!("{} record files hold nothing live", dead.len()));
+        }
+        Ok(())
+    }
+
+    /// The files that a version lists, which the manifest has described.
+    fn version(&mut self, version: &Version, manifest: &Path) -> Result<()> {
+        let summed_up = version.check_sums().map_err(Error::internal);
+        self.part(manifest, summed_up)?;
+        let generations = version.partitions().iter().flat_map(|p| &p.generations);
+        let tables = generations.flat_map(|generation| generation.tables());
+        self.tables = tables.map(|(_, table)| table.meta().number).collect();
+        for file in version.record_files().iter() {
+            let checked = self.record_file(version, file);
+            self.part(file.path(), checked)?;
+        }
+        for partition in version.partitions().iter() {
+            let checked = one_keyspace(version, partition, manifest);
+            self.part(manifest, checked)?;
+            for (_, table) in partition.generations.iter().flat_map(|g| g.shares()) {
+                let checked = owned_keys(partition, table);
+                self.part(table.file.path(), checked)?;
+            }
+            for table in &partition.key_tables {
+                let checked = self.key_table(version, partition, table);
+                self.part(table.path(), checked)?;
+            }
+            self.scan_runs(partition)?;
         }
         Ok(())
     }

@@ -14,8 +14,8 @@
 use crate::base::keys::FileNumber;
 use crate::engine::handle::Handle;
 use crate::engine::open::directory::{hold, take_lock};
-use crate::error::{Error, Result};
-use crate::offline::check::check_unfinished;
+use crate::error::{Error, Result, lacks_descriptors};
+use crate::offline::check::check_alone;
 use crate::offline::repair::run_writer::RunWriter;
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey, FileName};
@@ -125,7 +125,7 @@ impl Target {
 
     /// Verifies the closed database, and takes the mark away.
     pub(super) fn finish(&self) -> Result<()> {
-        let report = check_unfinished(self.env(), &self.dir)?;
+        let report = check_alone(self.env(), &self.dir)?;
         if let Some(problem) = report.problems.first() {
             let what = format!("the salvaged database is damaged: {}", problem.what);
             return Err(Error::corruption(&problem.file, problem.offset, what));
@@ -219,6 +219,7 @@ pub(super) fn lock_source(env: &Env, dir: &Path) -> Result<Option<Box<dyn LockGu
     match env.vfs.lock_to_read(&path) {
         Ok(lock) => Ok(Some(lock)),
         Err(LockError::Held(pid)) => Err(Error::locked(dir, pid)),
+        Err(LockError::Io(e)) if lacks_descriptors(&e) => Err(Error::io("lock", &path, e)),
         // Another user's, who may be writing.
         Err(LockError::Io(e))
             if e.kind() == IoKind::PermissionDenied && env.vfs.len(&path).is_ok() =>

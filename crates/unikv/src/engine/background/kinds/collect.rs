@@ -11,7 +11,6 @@ use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
-use crate::jobs::compact::left_alone::LeftAlone;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::compact::tight_gc;
 use crate::jobs::space::garbage::Pressure;
@@ -76,25 +75,6 @@ impl Background {
         present.and_then(next).or_else(begun).unwrap_or_default()
     }
 
-    /// By what garbage is chosen under `pressure`, among the partitions that can run.
-    fn scope<'a>(
-        &'a self,
-        version: &'a Arc<Version>,
-        pressure: Pressure,
-        can_run: &'a dyn Fn(PartitionId) -> bool,
-    ) -> Scope<'a> {
-        let limit = self.space.space_limit();
-        Scope {
-            version,
-            space: self.space.space_of(version, limit.horizon),
-            limit,
-            pressure,
-            left_alone: self.space.left_alone(version),
-            free_bytes: Box::new(|| self.space.free_bytes()),
-            can_run,
-        }
-    }
-
     /// The same under the pressure that is due.
     fn due_scope<'a>(
         &'a self,
@@ -106,7 +86,7 @@ impl Background {
         } else {
             Pressure::Alone
         };
-        self.scope(version, pressure, can_run)
+        self.space.scope(version, pressure, can_run)
     }
 
     /// The next job of a choice; it is empty while others work on the rest. `None`: nothing is left
@@ -181,30 +161,20 @@ impl Background {
 
     /// What a merge takes along.
     pub(crate) fn riding_victims(&self, version: &Arc<Version>) -> Vec<Arc<RecordFile>> {
-        self.scope(version, Pressure::Riding, &|_| true).victims()
-    }
-
-    /// What would be reclaimed under `pressure` if all of it could be read and would fit, and where
-    /// first.
-    pub(crate) fn all_garbage<'a>(
-        &'a self,
-        version: &'a Arc<Version>,
-        pressure: Pressure,
-    ) -> (Vec<Arc<RecordFile>>, Option<&'a Arc<Partition>>) {
-        let mut scope = self.scope(version, pressure, &|_| true);
-        scope.space.stuck_bytes = 0;
-        scope.left_alone = LeftAlone::default();
-        scope.free_bytes = Box::new(|| u64::MAX);
-        let victims = scope.victims();
-        let partition = scope.partition_of(&victims);
-        (victims, partition)
+        self.space
+            .scope(version, Pressure::Riding, &|_| true)
+            .victims()
     }
 
     /// Why garbage stays that is out of bounds: what it is in could not be read.
     pub(crate) fn why_garbage_stays(&self) -> Option<Error> {
         let error = self.space.why_left_alone()?;
         let version = Arc::clone(&self.read.view.load().version);
-        let is_there = self.all_garbage(&version, Pressure::Alone).1.is_some();
+        let is_there = self
+            .space
+            .all_garbage(&version, Pressure::Alone)
+            .1
+            .is_some();
         let is_due = self.first_collection(&version, &|_| true).is_some();
         (is_there && !is_due).then_some(error)
     }
