@@ -271,6 +271,11 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
+            // Files that are written have their errors from elsewhere.
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                let failure = Failure::from_io(&error).at("standard output");
+                failure.remedy("free space where it goes, then retry")
+            }
             _ => Failure::from_io(&error),
         }
     }

@@ -128,7 +128,10 @@ impl Error {
         );
         let remedy = "let the process open more files (`ulimit -n`, twice as many), or read while \
                       nobody writes";
-        Error::in_file(ErrorKind::Io, what, remedy, file, None)
+        let mut inner = Inner::new(ErrorKind::Io, what, remedy);
+        inner.file = Some(file.to_owned());
+        inner.source = Some(io::Error::from_raw_os_error(NO_DESCRIPTORS[0]));
+        Error(Arc::new(inner))
     }
 
     /// Whether a call failed for want of a descriptor. It says nothing about any file.

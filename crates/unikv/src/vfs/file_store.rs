@@ -117,6 +117,12 @@ impl FileStore {
         open_files.close_down_to(most);
     }
 
+    /// Keeps all files open from now on, as they could not be opened again. Of those before, some
+    /// may be gone.
+    pub(crate) fn keep_files(&self) {
+        self.open_files.lock().limit = usize::MAX;
+    }
+
     /// The directory of the database.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir

@@ -15,6 +15,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
 use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 use unikv::PublishedStats;
@@ -101,6 +102,7 @@ impl Top {
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let dir = self.dir.dir.display().to_string();
         let mut terminal = ratatui::init();
+        let keys = keys();
         let ended = loop {
             let drawn = terminal.draw(|screen| {
                 let area = screen.area();
@@ -115,7 +117,7 @@ impl Top {
             if let Err(error) = drawn {
                 break Err(error.into());
             }
-            match wants_to_leave() {
+            match wants_to_leave(&keys) {
                 Ok(false) => {}
                 Ok(true) => break Ok(Code::Success),
                 Err(error) => break Err(error.into()),
@@ -127,17 +129,40 @@ impl Top {
                 Err(_) => {}
             }
         };
-        ratatui::restore();
+        let restored = ratatui::try_restore();
+        if restored.is_err() || !io::stdout().is_terminal() {
+            // It would say on standard error, which has gone with it, that it has no cursor.
+            std::mem::forget(terminal);
+        }
         ended
     }
 }
 
+/// What is pressed. Read by a thread of its own, which never returns from a terminal that has gone.
+fn keys() -> Receiver<io::Result<Event>> {
+    let (pressed, keys) = mpsc::channel();
+    thread::spawn(move || {
+        loop {
+            let event = event::read();
+            let is_last = event.is_err();
+            if pressed.send(event).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    keys
+}
+
 /// Waits for the next look, or for a key. True: the key for leaving.
-fn wants_to_leave() -> io::Result<bool> {
-    if !event::poll(LOOK_EVERY)? {
-        return Ok(false);
-    }
-    let Event::Key(key) = event::read()? else {
+fn wants_to_leave(keys: &Receiver<io::Result<Event>>) -> io::Result<bool> {
+    let gone = || io::Error::other("the terminal has gone");
+    let event = match keys.recv_timeout(LOOK_EVERY) {
+        // One that has been hung up counts as none.
+        Err(RecvTimeoutError::Timeout) if io::stdout().is_terminal() => return Ok(false),
+        Err(_) => return Err(gone()),
+        Ok(event) => event?,
+    };
+    let Event::Key(key) = event else {
         return Ok(false);
     };
     let is_interrupt =

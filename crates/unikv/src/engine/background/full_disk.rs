@@ -35,7 +35,8 @@ impl Background {
         // It lasts for a moment at least: a job that fails for want of more than is free would else
         // begin and end it without a pause.
         let lasted = self.core.now().saturating_sub(space.begun_at()) >= PROBE_EVERY;
-        let enough = lasted && free >= space.resume_bytes();
+        let needed = space.resume_bytes().max(self.space.reserve_bytes());
+        let enough = lasted && free >= needed;
         if !enough {
             self.seal_deletes();
         }

@@ -15,7 +15,7 @@ use super::history::{History, Lister};
 use super::shared::Shared;
 use crate::base::keys::{FileNumber, FileUid, GenerationId, PartitionId, Slot};
 use crate::base::seeded::seeded;
-use crate::engine::open::recovery::{check_version, index_generation};
+use crate::engine::open::recovery::{check_version, forget_lost_runs, index_generation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::index_build::enter_keys;
@@ -121,6 +121,10 @@ impl Files {
             applied.map_err(|what| Error::corruption(tail.path(), 0, what))?;
         }
         check_version(&next, tail.path())?;
+        if self.version.is_none() {
+            // As an opening does, whose manifest may not be there yet.
+            forget_lost_runs(store, &mut next);
+        }
         self.note_version(shared, &next)?;
         self.enter(shared, &mut next)?;
         self.open_all(shared, &next)?;
@@ -210,16 +214,25 @@ impl Files {
     pub(super) fn open_all(&self, shared: &Shared, version: &Version) -> Result<()> {
         let store = &shared.core.store;
         let most = store.env().vfs.max_open_files();
+        let needed = files_of(version).count();
         let missing = files_of(version).filter(|listed| !listed.file.is_open());
         if store.open_files() + missing.count() > 2 * most {
-            store.let_files_go(most, files_of(version).count());
+            store.let_files_go(most, needed);
             return Ok(());
         }
+        store.keep_files();
         for Listed { file, len, .. } in files_of(version) {
             if file.is_open() {
                 continue;
             }
-            let found = file.open_now()?;
+            let found = match file.open_now() {
+                // Others of this process have taken them.
+                Err(error) if error.lacks_descriptors() => {
+                    store.let_files_go(most, needed);
+                    return Ok(());
+                }
+                found => found?,
+            };
             if found != len {
                 let what = format!("the file has {found} bytes where the manifest lists {len}");
                 return Err(Error::corruption(file.path(), found.min(len), what));

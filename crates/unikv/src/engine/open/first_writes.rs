@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::version::Version;
 use crate::version::manifest::{Manifest, StayingManifest};
 use crate::vfs::file_store::FileStore;
+use std::path::Path;
 
 /// The manifest of the process before.
 #[derive(Default)]
@@ -28,9 +29,11 @@ pub(super) struct FirstWrites {
 }
 
 impl Before {
-    /// Whether it stays in force where this is why there is no other.
-    fn may_stay(&self, error: &Error) -> bool {
-        error.kind() == ErrorKind::DiskFull && self.staying.is_some()
+    /// Whether it stays in force where this is why there is no other. What a failed sync of the
+    /// directory `dir` has lost is mended by no later one.
+    fn may_stay(&self, error: &Error, dir: &Path) -> bool {
+        let of_directory = error.file() == Some(dir);
+        error.kind() == ErrorKind::DiskFull && !of_directory && self.staying.is_some()
     }
 }
 
@@ -45,7 +48,7 @@ pub(super) fn write_first(
 ) -> Result<FirstWrites> {
     let (published, refused) = match space.with_ballast(store, || Published::create(store)) {
         Ok(published) => (published, None),
-        Err(error) if before.may_stay(&error) => (Published::default(), Some(error)),
+        Err(error) if before.may_stay(&error, store.dir()) => (Published::default(), Some(error)),
         Err(error) => return Err(error),
     };
     let write = || {
@@ -60,12 +63,11 @@ pub(super) fn write_first(
         Some(refused) => Err(refused),
         None => space.with_ballast(store, write),
     };
+    let may_stay = |error: &Error| before.may_stay(error, store.dir());
+    let is_refused = written.as_ref().is_err_and(may_stay);
     let (manifest, refused) = match (written, before.staying) {
-        (Ok(manifest), _) => (manifest, None),
-        (Err(error), Some(staying)) if error.kind() == ErrorKind::DiskFull => {
-            (Manifest::stay(staying, &error), Some(error))
-        }
-        (Err(error), _) => return Err(error),
+        (Err(error), Some(staying)) if is_refused => (Manifest::stay(staying, &error), Some(error)),
+        (written, _) => (written?, None),
     };
     Ok(FirstWrites {
         published,

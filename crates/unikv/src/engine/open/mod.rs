@@ -315,7 +315,7 @@ impl<'a> Opening<'a> {
         // Reads need no log: on a full disk it begins once there is room, after the manifest.
         let begin = || wal_sync.begin(&store, wal_number, prev, manifest.edits(), last_seq);
         let begun = refused.map_or_else(begin, Err);
-        if !is_needed && prev.is_some() {
+        if begun.is_ok() && !is_needed && prev.is_some() {
             // The log is said to begin with it.
             store.sync_directory()?;
         }
@@ -335,7 +335,11 @@ impl<'a> Opening<'a> {
         };
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
-        space.probe(&store);
+        let in_memory = self
+            .pool
+            .allocated_bytes()
+            .saturating_sub(self.pool.idle_bytes());
+        space.probe(&store, in_memory as u64);
         let targets = recovery::flush_targets(&version, self.limits());
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();

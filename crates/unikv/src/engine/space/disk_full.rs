@@ -31,7 +31,7 @@ impl DiskSpace {
 
     /// Looks at the free space before something large is written.
     pub(crate) fn probe_space(&self) {
-        if !self.full.is_full() && self.full.probe(&self.core.store) {
+        if !self.full.is_full() && self.full.probe(&self.core.store, self.in_memtables()) {
             self.report_full();
             self.core.work.notify();
         }
@@ -49,6 +49,31 @@ impl DiskSpace {
         if self.full.is_probe_due(bytes) {
             self.probe_space();
         }
+    }
+
+    /// Bytes that memtables take in memory.
+    fn in_memtables(&self) -> u64 {
+        let pool = &self.core.pool;
+        pool.allocated_bytes().saturating_sub(pool.idle_bytes()) as u64
+    }
+
+    /// Free space that puts leave alone.
+    pub(crate) fn reserve_bytes(&self) -> u64 {
+        self.full.reserve_bytes(self.in_memtables())
+    }
+
+    /// Refuses a batch of so many bytes for which log and tables have no room. Nothing has been
+    /// written.
+    pub(crate) fn check_room(&self, bytes: u64) -> Result<()> {
+        let reserve = self.reserve_bytes();
+        if bytes <= reserve / 2 {
+            return Ok(());
+        }
+        let needed = bytes.saturating_mul(2).saturating_add(reserve);
+        if self.free_bytes() < needed {
+            return Err(self.no_room());
+        }
+        Ok(())
     }
 
     /// Bytes of deletes that a full disk still takes beside `in_memory` bytes of memtables:

@@ -16,6 +16,8 @@ const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
 /// the part of the data that it has at least.
 pub(super) const LEAST_BALLAST: u64 = 64 << 10;
 const LEAST_BALLAST_PART: u64 = 100;
+/// One that lacks no more than this part is not made again.
+const NEAR_PART: u64 = 4;
 /// A larger one takes at most this part of the data; one is made, or made larger, where it takes a
 /// little less, so that garbage that comes and goes does not have it made again and again.
 const KEPT_PART: u64 = 16;
@@ -54,11 +56,10 @@ impl SpaceLimits {
             bytes /= 2;
         }
         let bytes = bytes.max(LEAST_BALLAST);
-        if held > bytes && held <= (2 * most).min(data / KEPT_PART) {
-            held
-        } else {
-            bytes
-        }
+        let is_larger = held > bytes && held <= (2 * most).min(data / KEPT_PART);
+        // On a small disk the limits follow what is free, so a little less serves, too.
+        let is_near = held < bytes && held >= bytes - bytes / NEAR_PART;
+        if is_larger || is_near { held } else { bytes }
     }
 
     /// With less than this free the disk counts as full.
@@ -83,7 +84,7 @@ pub(crate) struct DiskFull {
     /// Of a memtable where there is room for it, and by the last look.
     memtable_bytes: u64,
     gathered_in_memtable: AtomicU64,
-    /// Whether the files are on a disk that others write to.
+    /// Whether the files are on a disk, and this process writes them.
     keeps_ballast: bool,
     /// Whether `cause` holds something: the one test on the way of every write.
     pub(super) is_full: AtomicBool,
@@ -149,7 +150,8 @@ impl DiskFull {
     /// Looks at the disk while the database in `store` is opened.
     pub(crate) fn at_open(store: &FileStore, memtable_bytes: u64, keeps_ballast: bool) -> DiskFull {
         let path = store.dir().join(file_names::BALLAST);
-        let len = store.env().vfs.len(&path).unwrap_or(0);
+        let len = || store.env().vfs.len(&path).unwrap_or(0);
+        let len = if keeps_ballast { len() } else { 0 };
         let space = DiskFull {
             memtable_bytes,
             gathered_in_memtable: AtomicU64::new(memtable_bytes),
@@ -163,7 +165,9 @@ impl DiskFull {
             unprobed_bytes: AtomicU64::new(0),
             reclaim: Reclaim::default(),
         };
-        space.probe(store);
+        if keeps_ballast {
+            space.probe(store, 0);
+        }
         space
     }
 
@@ -309,10 +313,17 @@ impl DiskFull {
         self.unprobed_bytes.store(0, Ordering::Relaxed);
     }
 
+    /// Free space that puts leave alone with `in_memory` bytes of memtables: what was gathered while
+    /// there was more room is to be flushed, too.
+    pub(crate) fn reserve_bytes(&self, in_memory: u64) -> u64 {
+        let most = SpaceLimits::of(self.memtable_bytes).reserve_bytes();
+        self.limits().reserve_bytes().max(in_memory.min(most))
+    }
+
     /// Looks at the free space; true: the disk has become full.
-    pub(crate) fn probe(&self, store: &FileStore) -> bool {
+    pub(crate) fn probe(&self, store: &FileStore, in_memory: u64) -> bool {
         let free = self.look(store);
-        if free.is_none_or(|free| free >= self.limits().reserve_bytes()) {
+        if free.is_none_or(|free| free >= self.reserve_bytes(in_memory)) {
             return false;
         }
         self.begin(store, &self.error(store, free, None))

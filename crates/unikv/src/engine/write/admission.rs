@@ -39,7 +39,8 @@ impl WritePath {
         if only_deletes(batch) {
             return Ok(());
         }
-        self.space.check_space()
+        self.space.check_space()?;
+        self.space.check_room(batch.byte_len() as u64)
     }
 
     /// Sorts out what may not wait and would have to, and what a full disk does not take, of

@@ -11,7 +11,7 @@ use crate::engine::follow::Follow;
 use crate::engine::open::directory::take_lock_to_read;
 use crate::engine::published::PublishedPage;
 use crate::engine::stats::report::CheckReport;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::FollowOptions;
 use crate::version::file_names;
 use crate::version::manifest::Manifest;
@@ -19,7 +19,7 @@ use crate::vfs::Env;
 use crate::vfs::file_store::FileStore;
 use std::path::Path;
 
-/// Openings that may come in between before the last result counts.
+/// Checks that openings may spoil.
 const TRIES: usize = 8;
 
 /// Who has the database, as far as can be told.
@@ -58,7 +58,10 @@ fn page_in(env: &Env, dir: &Path, database: DatabaseId) -> Result<Page> {
     let store = FileStore::new(env.clone(), dir.to_owned(), database, 1);
     match PublishedPage::open(&store) {
         Ok(None) => Ok(Page::None),
-        Ok(Some(page)) => Ok(Page::Of(page.uid(), page.is_held(dir)?)),
+        Ok(Some(page)) => match page.is_held(dir) {
+            Err(error) if error.kind() == ErrorKind::Incompatible => Ok(Page::Unsupported),
+            held => Ok(Page::Of(page.uid(), held?)),
+        },
         Err(error) if error.kind() == ErrorKind::Incompatible => Ok(Page::Unsupported),
         Err(error) => Err(error),
     }
@@ -79,8 +82,12 @@ pub(super) fn until_it_is_true(env: &Env, dir: &Path) -> Result<CheckReport> {
             }
         };
         let is_clean = checked.as_ref().is_ok_and(CheckReport::is_clean);
-        if is_clean || tries == TRIES || before == Moment::now(env, dir)? {
+        if is_clean || before == Moment::now(env, dir)? {
             return checked;
+        }
+        if tries == TRIES {
+            // It is opened again and again.
+            return Err(Error::locked(dir, None));
         }
     }
 }

@@ -721,3 +721,43 @@ fn a_database_is_opened_where_no_byte_is_free() {
         same(&db, &model);
     }
 }
+
+#[test]
+fn who_only_reads_leaves_the_ballast_and_all_else() {
+    let machine = Machine::new(15);
+    let (db, runtime) = machine.open(small());
+    db.put("key", "1").unwrap();
+    runtime.run_until_idle();
+    db.close().unwrap();
+    machine.disk.set_free_space(Some(0));
+    let before = machine.disk.file_names();
+    assert!(ballast(&machine) > 0);
+    let follower = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
+    assert_eq!(follower.get("key").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(follower.database_stats().unwrap().ballast_bytes > 0);
+    assert!(Db::check_in(&machine.env(), "/db").unwrap().is_clean());
+    assert_eq!(machine.disk.file_names(), before);
+}
+
+#[test]
+fn a_batch_for_which_there_is_no_room_is_refused_before_anything_of_it_is_written() {
+    let machine = Machine::new(16);
+    let (db, runtime) = machine.open(small());
+    db.put("key", "1").unwrap();
+    runtime.run_until_idle();
+    machine.disk.set_free_space(Some(600_000));
+    let mut batch = Batch::new();
+    for n in 0..4000u32 {
+        batch.put(format!("new{n:04}"), [7; 100]);
+    }
+    let refused = db.write(&batch).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
+    assert_eq!(db.iter().count(), 1);
+    assert!(!db.stats().disk_full);
+    db.put("other", "2").unwrap();
+    machine.disk.set_free_space(None);
+    db.write(&batch).unwrap();
+    assert_eq!(db.iter().count(), 4002);
+    db.close().unwrap();
+    machine.check();
+}
