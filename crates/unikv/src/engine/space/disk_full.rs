@@ -62,7 +62,7 @@ impl DiskSpace {
         self.full.reserve_bytes(self.in_memtables())
     }
 
-    /// Refuses a batch of so many bytes for which log and tables have no room. Nothing has been
+    /// Refuses a batch of these bytes if log and tables have no room for it. Nothing has been
     /// written.
     pub(crate) fn check_room(&self, bytes: u64) -> Result<()> {
         let reserve = self.reserve_bytes();

@@ -313,8 +313,8 @@ impl DiskFull {
         self.unprobed_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Free space that puts leave alone with `in_memory` bytes of memtables: what was gathered while
-    /// there was more room is to be flushed, too.
+    /// Free space that puts leave alone with `in_memory` bytes of memtables: what was gathered
+    /// while there was more room is to be flushed, too.
     pub(crate) fn reserve_bytes(&self, in_memory: u64) -> u64 {
         let most = SpaceLimits::of(self.memtable_bytes).reserve_bytes();
         self.limits().reserve_bytes().max(in_memory.min(most))
