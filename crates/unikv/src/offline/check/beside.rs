@@ -22,7 +22,7 @@ use std::path::Path;
 /// Checks that openings may spoil.
 const TRIES: usize = 8;
 
-/// Who has the database, as far as can be told.
+/// Who has the database, as far as files show it.
 #[derive(PartialEq, Eq)]
 struct Moment {
     manifest: Option<(FileNumber, FileUid)>,
@@ -35,7 +35,7 @@ enum Page {
     None,
     /// That of a process, and whether it has the database open.
     Of(FileUid, bool),
-    /// The file system has none: only the lock tells.
+    /// The file system has none: only the lock shows who has it.
     Unsupported,
 }
 
