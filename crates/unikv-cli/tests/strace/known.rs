@@ -97,7 +97,12 @@ pub const KNOWN: &[Known] = &[
     ),
     ("flock", &[Lock], "LOCK_EX|LOCK_NB", "lock"),
     ("fstat", &[Lock], "", "lock: has it its name yet"),
-    ("newfstatat", &[Hints, Visible], "", "stats: what the files take"),
+    (
+        "newfstatat",
+        &[Hints, Visible],
+        "",
+        "stats: what the files take",
+    ),
     ("newfstatat", &[Lock], "", "lock: has it its name yet"),
     ("flock", &[Lock], "LOCK_UN", "lock, given back"),
     (

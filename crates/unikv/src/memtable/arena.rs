@@ -86,6 +86,11 @@ impl ArenaPool {
         self.free(freed);
     }
 
+    /// Bytes that memtables have.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.allocated_bytes().saturating_sub(self.idle_bytes()) as u64
+    }
+
     /// All memory, idle or in use.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.allocated_bytes.load(Ordering::Relaxed)

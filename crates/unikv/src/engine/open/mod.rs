@@ -227,17 +227,9 @@ impl<'a> Opening<'a> {
         recovery::rebuild_indexes(&mut version, limits, &mut self.report, &self.progress)?;
         stored_options::check_budget(&version, &self.stored, &self.options)?;
         replayed.note(&mut self.report);
-        self.start(
-            store,
-            cache,
-            version,
-            Some(replayed),
-            Before {
-                edits: manifest.edit_count,
-                staying,
-            },
-            lock,
-        )
+        let edits = manifest.edit_count;
+        let before = Before { edits, staying };
+        self.start(store, cache, version, Some(replayed), before, lock)
     }
 
     fn store(&self, database: DatabaseId) -> Arc<FileStore> {
@@ -281,8 +273,8 @@ impl<'a> Opening<'a> {
         let last_seq = history.map_or(logged, |history| history.vouched().max(logged));
         let window = self.window(&store, &cache, &mut version, &outcome, last_seq)?;
         self.progress.check_process()?;
-        let on_disk = !self.options.in_memory;
-        let space = DiskFull::at_open(&store, self.plan.memtable_bytes, on_disk);
+        let bytes = self.plan.memtable_bytes;
+        let space = DiskFull::at_open(&store, bytes, !self.options.in_memory);
         let wal_number = self.take_number();
         // Old segments are needed as long as a recovered memtable is not in tables. The mark stays
         // where it was, at a segment whose name is known to be durable: a sync of the directory

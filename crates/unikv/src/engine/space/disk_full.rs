@@ -31,7 +31,11 @@ impl DiskSpace {
 
     /// Looks at the free space before something large is written.
     pub(crate) fn probe_space(&self) {
-        if !self.full.is_full() && self.full.probe(&self.core.store, self.in_memtables()) {
+        if !self.full.is_full()
+            && self
+                .full
+                .probe(&self.core.store, self.core.pool.used_bytes())
+        {
             self.report_full();
             self.core.work.notify();
         }
@@ -51,24 +55,19 @@ impl DiskSpace {
         }
     }
 
-    /// Bytes that memtables take in memory.
-    fn in_memtables(&self) -> u64 {
-        let pool = &self.core.pool;
-        pool.allocated_bytes().saturating_sub(pool.idle_bytes()) as u64
-    }
-
     /// Free space that puts leave alone.
     pub(crate) fn reserve_bytes(&self) -> u64 {
-        self.full.reserve_bytes(self.in_memtables())
+        self.full.reserve_bytes(self.core.pool.used_bytes())
     }
 
     /// Refuses a batch of these bytes if log and tables have no room for it. Nothing has been
     /// written.
     pub(crate) fn check_room(&self, bytes: u64) -> Result<()> {
-        let reserve = self.reserve_bytes();
-        if bytes <= reserve / 2 {
+        // Each write comes here.
+        if bytes <= self.full.limits().reserve_bytes() / 2 {
             return Ok(());
         }
+        let reserve = self.reserve_bytes();
         let needed = bytes.saturating_mul(2).saturating_add(reserve);
         if self.free_bytes() < needed {
             return Err(self.no_room());

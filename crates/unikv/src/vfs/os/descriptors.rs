@@ -9,9 +9,9 @@ use crate::base::sync::Mutex;
 use crate::error::lacks_descriptors;
 use crate::vfs::KeepsFilesOpen;
 use std::io;
-use std::sync::Weak;
+use std::sync::{LazyLock, Weak};
 
-static KEEPERS: Mutex<Vec<Weak<dyn KeepsFilesOpen>>> = Mutex::new(Vec::new());
+static KEEPERS: LazyLock<Mutex<Vec<Weak<dyn KeepsFilesOpen>>>> = LazyLock::new(Mutex::default);
 
 /// Tries of a call. Others may take the descriptors that were freed for it.
 const TRIES: usize = 16;
