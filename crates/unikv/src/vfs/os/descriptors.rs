@@ -5,20 +5,26 @@
 //!
 //! Lock: `KEEPERS`, for a copy of the list; a keeper is asked under none.
 
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, MutexGuard, OnceLock};
 use crate::error::lacks_descriptors;
 use crate::vfs::KeepsFilesOpen;
 use std::io;
-use std::sync::{LazyLock, Weak};
+use std::sync::Weak;
 
-static KEEPERS: LazyLock<Mutex<Vec<Weak<dyn KeepsFilesOpen>>>> = LazyLock::new(Mutex::default);
+type Keepers = Vec<Weak<dyn KeepsFilesOpen>>;
+
+static KEEPERS: OnceLock<Mutex<Keepers>> = OnceLock::new();
+
+fn keepers() -> MutexGuard<'static, Keepers> {
+    KEEPERS.get_or_init(Mutex::default).lock()
+}
 
 /// Tries of a call. Others may take the descriptors that were freed for it.
 const TRIES: usize = 16;
 
 /// Has `keeper` asked from now on, for as long as it lives.
 pub(super) fn register(keeper: Weak<dyn KeepsFilesOpen>) {
-    let mut keepers = KEEPERS.lock();
+    let mut keepers = keepers();
     keepers.retain(|keeper| keeper.strong_count() > 0);
     keepers.push(keeper);
 }
@@ -36,7 +42,7 @@ pub(super) fn take<T>(call: impl Fn() -> io::Result<T>) -> io::Result<T> {
 
 /// Has files closed. False: nobody keeps one open.
 fn close_some() -> bool {
-    let keepers = KEEPERS.lock().clone();
+    let keepers = keepers().clone();
     let keepers = keepers.iter().filter_map(Weak::upgrade);
     // All of them are asked: each closes a part.
     keepers.filter(|keeper| keeper.close_some()).count() > 0
