@@ -5,18 +5,19 @@
 //!
 //! Lock: `KEEPERS`, for a copy of the list; a keeper is asked under none.
 
-use crate::base::sync::{Mutex, MutexGuard, OnceLock};
+use crate::base::sync::unseen::Mutex;
 use crate::error::lacks_descriptors;
 use crate::vfs::KeepsFilesOpen;
 use std::io;
-use std::sync::Weak;
+use std::sync::{MutexGuard, PoisonError, Weak};
 
 type Keepers = Vec<Weak<dyn KeepsFilesOpen>>;
 
-static KEEPERS: OnceLock<Mutex<Keepers>> = OnceLock::new();
+/// Outside of any model: models have files of their own.
+static KEEPERS: Mutex<Keepers> = Mutex::new(Vec::new());
 
 fn keepers() -> MutexGuard<'static, Keepers> {
-    KEEPERS.get_or_init(Mutex::default).lock()
+    KEEPERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tries of a call. Others may take the descriptors that were freed for it.
