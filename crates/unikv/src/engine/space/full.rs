@@ -23,6 +23,9 @@ const NEAR_PART: u64 = 4;
 const KEPT_PART: u64 = 16;
 const MADE_PART: u64 = 20;
 
+/// Memory of memtables comes in chunks, of which the last ones hold little: they may be this much.
+const BEGUN_CHUNKS_BYTES: u64 = 8 << 20;
+
 /// How much space is kept for what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpaceLimits {
@@ -317,7 +320,8 @@ impl DiskFull {
     /// while there was more room is to be flushed, too.
     pub(crate) fn reserve_bytes(&self, in_memory: u64) -> u64 {
         let most = SpaceLimits::of(self.memtable_bytes).reserve_bytes();
-        self.limits().reserve_bytes().max(in_memory.min(most))
+        let gathered = in_memory.saturating_sub(BEGUN_CHUNKS_BYTES);
+        self.limits().reserve_bytes().max(gathered.min(most))
     }
 
     /// Looks at the free space; true: the disk has become full.
