@@ -15,7 +15,9 @@ use unikv::{Db, RepairOptions};
 /// Repairs the database in `dir` beside it, and swaps the two. The damaged one is kept, as `dir`
 /// with `.damaged` after its name, and a number if that is taken. One without damage is left alone.
 fn repair(dir: &Path) -> Outcome<()> {
-    if Db::check(dir)?.is_clean() {
+    let report = Db::check(dir)?;
+    // Of an open one nothing is said: the repair refuses it.
+    if report.is_clean() && !report.is_open {
         return Ok(());
     }
     // Where an interrupted repair has left its mark the next one goes on. Anything else of the name

@@ -18,6 +18,8 @@ pub struct Problem {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CheckReport {
+    /// Whether somebody had the database open, so that only what is visible was checked.
+    pub is_open: bool,
     /// Files read.
     pub files: u64,
     /// Bytes read.

@@ -108,6 +108,7 @@ fn check_open(env: &Env, dir: &Path) -> Result<CheckReport> {
         Err(error) => check.problem(dir, &error),
         Ok(()) => {}
     }
+    check.report.is_open = true;
     let what = "another process has it open: of its log, what is visible was read";
     check.report.notes.push(what.to_owned());
     Ok(check.report)
