@@ -10,10 +10,9 @@ use std::path::Path;
 use unikv::backup::{Made, Repository};
 use unikv::{Checkpoint, Db, FollowOptions, Follower, PartitionStats, Snapshot};
 
-/// Follows a database that another process has open, as `locked` says.
-pub fn follow(dir: &DirArg, locked: &str) -> Result<Follower, Failure> {
-    let followed = Db::follow(&dir.dir, FollowOptions::default());
-    followed.map_err(|error| Failure::opening(error).at(locked))
+/// Follows the database that is there.
+pub fn follow(dir: &DirArg) -> Result<Follower, Failure> {
+    Db::follow(&dir.dir, FollowOptions::default()).map_err(Failure::opening)
 }
 
 pub enum Reading {
@@ -24,8 +23,7 @@ pub enum Reading {
 impl Reading {
     /// Follows the database that is there.
     pub fn open(dir: &DirArg) -> Result<Reading, Failure> {
-        let followed = Db::follow(&dir.dir, FollowOptions::default());
-        followed.map(Reading::Followed).map_err(Failure::opening)
+        follow(dir).map(Reading::Followed)
     }
 
     /// Opens the database that is there, to copy it.
@@ -33,7 +31,8 @@ impl Reading {
         match dir.open_existing() {
             Ok(db) => Ok(Reading::Opened(db)),
             Err(Failure::Failed(failed)) if failed.code == Code::Locked => {
-                Ok(Reading::Followed(follow(dir, &failed.to_string())?))
+                let followed = follow(dir).map_err(|failure| failure.at(&failed.to_string()));
+                followed.map(Reading::Followed)
             }
             Err(failure) => Err(failure),
         }

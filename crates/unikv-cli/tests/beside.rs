@@ -123,10 +123,7 @@ fn stats_beside_a_writer_that_publishes_none_are_those_of_a_follower() {
     assert_eq!(followed["has_writer"], true);
     assert!(followed["age_us"].is_u64(), "{shown}");
     let files = text(&["stats", &db, "--files"]);
-    assert!(
-        files.contains("table of an UnsortedStore") || files.contains("table"),
-        "{files}"
-    );
+    assert!(files.contains("table"), "{files}");
     let checked = json(&["check", &db]);
     assert_eq!(
         (&checked["clean"], &checked["records"]),

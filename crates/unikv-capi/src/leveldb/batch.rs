@@ -84,7 +84,8 @@ capi! { functions:
         for operation in batch.0.iter() {
             match operation {
                 Operation::Put { keyspace: 0, key, value, .. } => {
-                    put.call(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len());
+                    let (k, v) = (key.as_ptr().cast(), value.as_ptr().cast());
+                    put.call(state, k, key.len(), v, value.len());
                 }
                 Operation::Delete { keyspace: 0, key, .. } => {
                     deleted.call(state, key.as_ptr().cast(), key.len());

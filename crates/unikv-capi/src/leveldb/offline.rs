@@ -16,7 +16,7 @@ use unikv::{Db, RepairOptions};
 /// with `.damaged` after its name, and a number if that is taken. One without damage is left alone.
 fn repair(dir: &Path) -> Outcome<()> {
     let report = Db::check(dir)?;
-    // Of an open one nothing is said: the repair refuses it.
+    // The repair itself refuses an open one.
     if report.is_clean() && !report.is_open {
         return Ok(());
     }

@@ -8,11 +8,12 @@ use crate::args::{DirArg, millis};
 use crate::commands::gc::print_files;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
+use crate::reading::follow;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
-use unikv::{Db, EffectiveOptions, FollowOptions, Follower, GarbageStats, PublishedStats};
+use unikv::{EffectiveOptions, Follower, GarbageStats, PublishedStats};
 
 use as_json::follower_to_json;
 pub use as_json::{recovery_to_json, stats_to_json};
@@ -34,8 +35,7 @@ pub struct Stats {
 
 impl Stats {
     pub fn run(self) -> Outcome {
-        let follower = Db::follow(&self.dir.dir, FollowOptions::default());
-        let follower = follower.map_err(Failure::opening)?;
+        let follower = follow(&self.dir)?;
         if !follower.stats().has_writer {
             return self.show_stored(&follower);
         }

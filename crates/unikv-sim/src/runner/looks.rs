@@ -153,6 +153,7 @@ impl Runner {
             Ok(()) => panic!("{what} is not refused"),
         }
     }
+
     /// A check beside the writer finds no problem, unless calls fail.
     fn check_beside(&self, env: &Env) -> Result<(), Interrupt> {
         match Db::check_in(env, DIR) {

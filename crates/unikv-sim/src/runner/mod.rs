@@ -39,11 +39,10 @@ use crate::value::Bytes;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tolerance::is_typed;
 use transactions::HeldTransaction;
+use unikv::vfs::Env;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
-use unikv::vfs::{Env, Runtime};
 use unikv::{Changes, Db, Iter, Snapshot};
 
 /// Where the database is on every simulated disk.
@@ -342,15 +341,7 @@ impl Runner {
             Op::Clock {
                 wall_ms,
                 forward_ms,
-            } if self.oracle.times.matters => self.pass(Some(*wall_ms), *forward_ms),
-            Op::Clock {
-                wall_ms,
-                forward_ms,
-            } => {
-                self.runtime.set_wall_clock_ms(*wall_ms);
-                self.runtime.delay(Duration::from_millis(*forward_ms));
-                Ok(())
-            }
+            } => self.set_clocks(*wall_ms, *forward_ms),
             Op::Space(bytes) => self.set_space(*bytes),
             Op::Release(slot) => {
                 match slot {

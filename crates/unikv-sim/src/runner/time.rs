@@ -133,6 +133,16 @@ impl Runner {
             .collect()
     }
 
+    /// The wall clock is set, and time passes.
+    pub(super) fn set_clocks(&mut self, wall_ms: u64, forward_ms: u64) -> Result<(), Interrupt> {
+        if self.oracle.times.matters {
+            return self.pass(Some(wall_ms), forward_ms);
+        }
+        self.runtime.set_wall_clock_ms(wall_ms);
+        self.runtime.delay(Duration::from_millis(forward_ms));
+        Ok(())
+    }
+
     /// Lets time pass, during which the background works, behind a change of the wall clock.
     pub(super) fn pass(&mut self, wall_ms: Option<u64>, forward_ms: u64) -> Result<(), Interrupt> {
         self.note_time();

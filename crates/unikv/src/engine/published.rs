@@ -50,14 +50,8 @@ struct First {
 }
 
 impl Published {
-    /// Makes the page in which an opening publishes.
-    pub(crate) fn create(store: &FileStore) -> Result<Published> {
-        let published = Published::default();
-        published.make_up(store)?;
-        Ok(published)
-    }
-
-    /// Makes the page if there is none, before anything is changed that a follower reads.
+    /// Makes the page in which an opening publishes if there is none, before anything is changed
+    /// that a follower reads.
     pub(crate) fn make_up(&self, store: &FileStore) -> Result<()> {
         if self.page.get().is_some() {
             return Ok(());

@@ -66,7 +66,6 @@ impl FileStore {
     ) -> Arc<FileStore> {
         let limit = max_open_files.max(1);
         let work = env.runtime.event();
-        let vfs = Arc::clone(&env.vfs);
         let store = Arc::new(FileStore {
             env,
             dir,
@@ -89,7 +88,7 @@ impl FileStore {
             dense_reads: DenseReads::new(),
         });
         let keeper = Arc::downgrade(&store);
-        vfs.keeps_files_open(keeper);
+        store.env.vfs.keeps_files_open(keeper);
         store
     }
 

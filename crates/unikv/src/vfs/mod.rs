@@ -33,6 +33,9 @@ pub use memory::MemoryVfs;
 pub use os::Process;
 pub use shared_page::{PAGE_WORDS, SharedPage};
 
+/// Data files to keep open at a time where a file system does not say.
+const USUAL_OPEN_FILES: usize = 512;
+
 /// How a file will be read; a hint for the system's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
@@ -178,7 +181,7 @@ pub trait Vfs: Send + Sync + fmt::Debug {
     }
     /// Data files to keep open at a time; the rest are opened again when read.
     fn max_open_files(&self) -> usize {
-        512
+        USUAL_OPEN_FILES
     }
     /// Bytes of the process's memory that its files take: 0 where they are elsewhere.
     fn memory_bytes(&self) -> u64 {

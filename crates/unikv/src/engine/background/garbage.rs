@@ -22,12 +22,7 @@ impl Background {
     pub(crate) fn check_collecting(&self) -> Result<()> {
         self.check_jobs()?;
         let version = Arc::clone(&self.read.view.load().version);
-        let is_done = || {
-            self.space
-                .all_garbage(&version, Pressure::Riding)
-                .1
-                .is_none()
-        };
+        let is_done = || !self.space.has_garbage(&version, Pressure::Riding);
         if self.first_collection(&version, &|_| true).is_some() || is_done() {
             return Ok(());
         }

@@ -49,10 +49,7 @@ impl Background {
         self.core.work.notify();
         let done = || {
             let version = &self.catalog.lock().version;
-            self.space
-                .all_garbage(version, Pressure::Riding)
-                .1
-                .is_none()
+            !self.space.has_garbage(version, Pressure::Riding)
         };
         self.core.wait_while(done, || self.check_collecting())
     }

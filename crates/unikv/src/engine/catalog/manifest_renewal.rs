@@ -18,22 +18,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
 use crate::version::file_names;
 use crate::version::manifest::Manifest;
+use crate::vfs::file_store::FileStore;
 use std::path::PathBuf;
 
 /// A manifest of this many times the length of its snapshot is replaced by a new one.
 const MANIFEST_GROWTH: u64 = 8;
 const MANIFEST_LEAST_BYTES: u64 = 4 << 20;
 
-impl Catalog {
-    /// Whether a failure of the manifest is one that space and a new manifest mend.
-    fn is_mendable(&self, error: &Error) -> bool {
-        let of_directory = error.file() == Some(self.core.store.dir());
-        error.kind() == ErrorKind::DiskFull && !of_directory
-    }
+/// Whether a failure of the manifest is one that space and a new manifest mend. What a failed sync
+/// of the directory has lost is mended by no later one.
+pub(crate) fn is_mendable(error: &Error, store: &FileStore) -> bool {
+    error.kind() == ErrorKind::DiskFull && error.file() != Some(store.dir())
+}
 
+impl Catalog {
     /// Takes notice of a failure of the manifest.
     pub(crate) fn manifest_failed(&self, error: &Error) {
-        if self.is_mendable(error) {
+        if is_mendable(error, &self.core.store) {
             self.space.note_full(error);
         } else {
             self.core.set_fatal(error);
@@ -53,7 +54,7 @@ impl Catalog {
     /// Replaces a manifest that a full disk has broken. An error if that is not possible now.
     pub(crate) fn renew_full_manifest(&self, catalog: &mut CatalogState) -> Result<()> {
         match catalog.manifest.poisoned() {
-            Some(error) if self.is_mendable(error) => {
+            Some(error) if is_mendable(error, &self.core.store) => {
                 let made = self.core.published.make_up(&self.core.store);
                 made.inspect_err(|error| self.space.note_full(error))?;
                 self.renew_manifest(catalog)

@@ -10,7 +10,7 @@
 //! the manifest and never while a job reads or writes data.
 
 pub(crate) mod gone;
-mod manifest_renewal;
+pub(crate) mod manifest_renewal;
 mod state;
 mod targets;
 

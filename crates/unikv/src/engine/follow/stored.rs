@@ -7,7 +7,6 @@ use crate::engine::stats::{Stats, lifetime};
 use crate::error::{Error, Result};
 use crate::options::EffectiveOptions;
 use std::path::Path;
-use std::sync::Arc;
 
 impl Follow {
     /// Sizes, and what was counted since the creation, of the state that is shown. What only the
@@ -43,7 +42,7 @@ impl Follow {
     /// What a collection that somebody asked for would do.
     pub(crate) fn garbage(&self) -> GarbageStats {
         let view = self.shown().read.view.load_full();
-        self.shared.space.garbage(&Arc::clone(&view.version))
+        self.shared.space.garbage(&view.version)
     }
 
     /// The options with which the database is opened if nothing else is set.

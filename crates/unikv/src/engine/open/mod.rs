@@ -327,11 +327,7 @@ impl<'a> Opening<'a> {
         };
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
-        let in_memory = self
-            .pool
-            .allocated_bytes()
-            .saturating_sub(self.pool.idle_bytes());
-        space.probe(&store, in_memory as u64);
+        space.probe(&store, self.pool.used_bytes());
         let targets = recovery::flush_targets(&version, self.limits());
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();

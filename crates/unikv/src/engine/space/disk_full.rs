@@ -31,11 +31,8 @@ impl DiskSpace {
 
     /// Looks at the free space before something large is written.
     pub(crate) fn probe_space(&self) {
-        if !self.full.is_full()
-            && self
-                .full
-                .probe(&self.core.store, self.core.pool.used_bytes())
-        {
+        let (store, pool) = (&self.core.store, &self.core.pool);
+        if !self.full.is_full() && self.full.probe(store, pool.used_bytes()) {
             self.report_full();
             self.core.work.notify();
         }

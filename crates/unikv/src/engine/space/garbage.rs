@@ -95,7 +95,7 @@ impl DiskSpace {
 
     /// What would be reclaimed under `pressure` if all of it could be read and would fit, and where
     /// first.
-    pub(crate) fn all_garbage<'a>(
+    fn all_garbage<'a>(
         &'a self,
         version: &'a Arc<Version>,
         pressure: Pressure,
@@ -107,6 +107,11 @@ impl DiskSpace {
         let victims = scope.victims();
         let partition = scope.partition_of(&victims);
         (victims, partition)
+    }
+
+    /// Whether anything would be reclaimed so.
+    pub(crate) fn has_garbage(&self, version: &Arc<Version>, pressure: Pressure) -> bool {
+        self.all_garbage(version, pressure).1.is_some()
     }
 
     /// What garbage collection would do now with this version, had a caller asked for it.

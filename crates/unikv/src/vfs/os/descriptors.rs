@@ -26,7 +26,10 @@ const TRIES: usize = 16;
 /// Has `keeper` asked from now on, for as long as it lives.
 pub(super) fn register(keeper: Weak<dyn KeepsFilesOpen>) {
     let mut keepers = keepers();
-    keepers.retain(|keeper| keeper.strong_count() > 0);
+    if keepers.len() == keepers.capacity() {
+        // Not each time: with ten thousand databases that would be their square.
+        keepers.retain(|keeper| keeper.strong_count() > 0);
+    }
     keepers.push(keeper);
 }
 

@@ -29,8 +29,8 @@ pub use rules::Rule;
 pub use runtime::SimRuntime;
 
 use super::{
-    Access, BLOCK_BYTES, DirectRead, LockError, LockGuard, ReadFile, SharedPage, Vfs, WriteFile,
-    WriteMode,
+    Access, BLOCK_BYTES, DirectRead, LockError, LockGuard, ReadFile, SharedPage, USUAL_OPEN_FILES,
+    Vfs, WriteFile, WriteMode,
 };
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -42,9 +42,6 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Data files that may be open at a time if nothing else is set.
-const MOST_OPEN_FILES: usize = 512;
 
 /// A simulated disk. A clone is the same disk; [`SimVfs::power_cut`] and [`SimVfs::process_kill`]
 /// make independent ones.
@@ -354,7 +351,7 @@ impl Vfs for SimVfs {
 
     fn max_open_files(&self) -> usize {
         match self.machine.most_open_files.load(Ordering::Relaxed) {
-            0 => MOST_OPEN_FILES,
+            0 => USUAL_OPEN_FILES,
             most => most,
         }
     }

@@ -170,11 +170,7 @@ impl Background {
     pub(crate) fn why_garbage_stays(&self) -> Option<Error> {
         let error = self.space.why_left_alone()?;
         let version = Arc::clone(&self.read.view.load().version);
-        let is_there = self
-            .space
-            .all_garbage(&version, Pressure::Alone)
-            .1
-            .is_some();
+        let is_there = self.space.has_garbage(&version, Pressure::Alone);
         let is_due = self.first_collection(&version, &|_| true).is_some();
         (is_there && !is_due).then_some(error)
     }
