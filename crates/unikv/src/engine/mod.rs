@@ -98,7 +98,7 @@ impl Engine {
         );
         let keyspaces = KeyspaceChanges::new(&core, &read, &catalog, &write);
         let checkpoints = Checkpoints::new(&core, &read, &catalog, &write);
-        let changes = ChangeFeed::new(&core, &read, &write);
+        let changes = ChangeFeed::new(&core, &read, &write, &catalog);
         let background = Background::new(
             &core,
             &space,

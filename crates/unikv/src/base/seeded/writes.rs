@@ -8,6 +8,8 @@ macro_rules! and_of_writes {
             $($others)*
             /// I2: an opening that a full disk refused a manifest removes files as if it had one.
             SweptWhileStaying,
+            /// I6: tokens of changes name an incarnation that is in no manifest.
+            TokensOfNoManifest,
             /// I5: of two versions of a key in a large batch the older one is found.
             BatchOldestFirst,
             /// I5: a snapshot sees of a large batch what came after it.

@@ -4,7 +4,8 @@
 //!
 //! Invariants:
 //! - Nothing is appended after an edit whose append or sync failed: that manifest stays poisoned.
-//! - Inputs of that edit, its outputs and the files of failed renewals stay until a new manifest is
+//! - Inputs of that edit, its outputs, the files of failed renewals and what an opening without
+//!   room has not swept stay until a new manifest is
 //!   durable under `CURRENT`. Then the outputs are orphan files; their numbers are never given
 //!   again.
 //! - Edits are counted when they succeed: a segment claims no more than the older manifest holds.
@@ -109,6 +110,7 @@ impl Catalog {
             .fetch_add(old.len(), Ordering::Relaxed);
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);
+        self.is_staying.store(false, Ordering::Release);
         self.core.published.edits(catalog.manifest.edits());
         catalog.manifest_snapshot_len = catalog.manifest.len();
         let orphans: Vec<PathBuf> = catalog.quarantined.drain(..).collect();

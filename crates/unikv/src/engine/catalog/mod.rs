@@ -19,7 +19,7 @@ pub(crate) use targets::Targets;
 
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::seeded::{seeded, slip};
-use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{FairMutex, MutexGuard};
 use crate::engine::core::Core;
 use crate::engine::health::MERGE;
@@ -44,6 +44,8 @@ pub(crate) struct Catalog {
     state: FairMutex<CatalogState>,
     /// Edits in the manifest, counted over all manifests of the database.
     manifest_edits: AtomicU64,
+    /// A recovered manifest stays in force, and says nothing of this opening.
+    is_staying: AtomicBool,
 }
 
 impl Catalog {
@@ -58,6 +60,7 @@ impl Catalog {
             space: Arc::clone(space),
             read: Arc::clone(read),
             manifest_edits: AtomicU64::new(state.manifest.edits()),
+            is_staying: AtomicBool::new(state.manifest.is_staying()),
             state: FairMutex::new(state),
         })
     }
@@ -69,6 +72,11 @@ impl Catalog {
     /// Edits in the manifest, counted over all manifests of the database.
     pub(crate) fn manifest_edits(&self) -> u64 {
         self.manifest_edits.load(Ordering::Acquire)
+    }
+
+    /// Whether the manifest of an earlier opening is in force, as there was no room for another.
+    pub(crate) fn is_staying(&self) -> bool {
+        self.is_staying.load(Ordering::Acquire)
     }
 
     /// Commits an edit: the one append to the manifest before which nothing happened and after

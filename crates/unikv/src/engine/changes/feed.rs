@@ -4,6 +4,7 @@ use super::token::Token;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
+use crate::engine::catalog::Catalog;
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
 use crate::engine::write::WritePath;
@@ -17,6 +18,7 @@ pub(crate) struct ChangeFeed {
     pub(super) write: Arc<WritePath>,
     /// The incarnations of this history, each with the last number before it.
     pub(super) incarnations: Vec<(u64, SeqNo)>,
+    catalog: Arc<Catalog>,
 }
 
 impl ChangeFeed {
@@ -24,6 +26,7 @@ impl ChangeFeed {
         core: &Arc<Core>,
         read: &Arc<ReadState>,
         write: &Arc<WritePath>,
+        catalog: &Arc<Catalog>,
     ) -> Arc<ChangeFeed> {
         let view = read.view.load();
         let history = view.version.counters.history.as_ref();
@@ -34,15 +37,26 @@ impl ChangeFeed {
             incarnations: history
                 .map(|it| it.incarnations.clone())
                 .unwrap_or_default(),
+            catalog: Arc::clone(catalog),
         })
+    }
+
+    /// The incarnation that a token of now names, which a later opening knows. Nothing is written
+    /// in an incarnation that is in no manifest yet.
+    pub(super) fn incarnation(&self) -> Option<u64> {
+        let mut newest_first = self.incarnations.iter().rev();
+        let newest = newest_first.next();
+        let is_staying = self.catalog.is_staying() && !seeded!(TokensOfNoManifest);
+        let before = newest_first.next().filter(|_| is_staying);
+        before.or(newest).map(|(id, _)| *id)
     }
 
     /// The token of everything up to `seq`.
     pub(crate) fn token(&self, seq: SeqNo) -> Result<Token> {
         self.core.check_open()?;
-        match self.incarnations.last() {
-            Some((incarnation, _)) => Ok(Token {
-                incarnation: *incarnation,
+        match self.incarnation() {
+            Some(incarnation) => Ok(Token {
+                incarnation,
                 seq: seq.0,
             }),
             None => Err(is_off()),

@@ -126,9 +126,8 @@ impl Changes {
 
     /// Everything up to this token has been handed out.
     pub fn token(&self) -> Token {
-        let incarnation = self.feed.incarnations.last().map(|(id, _)| *id);
         Token {
-            incarnation: incarnation.unwrap_or_default(),
+            incarnation: self.feed.incarnation().unwrap_or_default(),
             seq: self.handed_out.0,
         }
     }

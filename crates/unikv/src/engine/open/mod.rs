@@ -16,7 +16,7 @@ use self::directory::{check_directory, hold, take_lock};
 use self::first_writes::{Before, write_first};
 use self::progress::Progress;
 use self::recovery::Replayed;
-use self::sweep::{Needed, sweep};
+use self::sweep::{Needed, sweep, to_quarantine};
 use super::catalog::{CatalogState, Targets};
 use super::memory::{Arbiter, MemoryPlan};
 use super::write::Commit;
@@ -297,8 +297,11 @@ impl<'a> Opening<'a> {
             window: (&past, &kept),
         };
         // What the manifest does not list may still be in force until a new one is durable.
+        let mut quarantined = Vec::new();
         if refused.is_none() || seeded!(SweptWhileStaying) {
             self.report.swept = sweep(&store, &self.survey, &needed);
+        } else {
+            quarantined = to_quarantine(&store, &self.survey, &needed);
         }
         let is_needed = !memtables.is_empty();
         let has_window = self.options.change_window_bytes > 0;
@@ -346,7 +349,7 @@ impl<'a> Opening<'a> {
             manifest_snapshot_len: manifest.len(),
             manifest,
             append_tried: false,
-            quarantined: Vec::new(),
+            quarantined,
             last_generation: Arc::new(AtomicU64::new(last_generation)),
         };
         let memory = Arbiter::new(

@@ -2,7 +2,8 @@
 //! old manifests, logs whose writes are in tables.
 //!
 //! Only under the lock, only names of this format with this database's id or a torn header, and
-//! only after the new manifest is durable and everything it lists has been seen.
+//! only after the new manifest is durable and everything it lists has been seen. While a recovered
+//! manifest stays, what is to go waits in quarantine for the renewal.
 
 use crate::base::keys::FileNumber;
 use crate::base::seeded::seeded;
@@ -11,6 +12,7 @@ use crate::version::Version;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::file_store::FileStore;
 use std::collections::HashSet;
+use std::path::PathBuf;
 
 /// What is still needed.
 pub(super) struct Needed<'a> {
@@ -28,15 +30,37 @@ pub(super) struct Needed<'a> {
 /// Removes the files of this database that nothing lists, and returns their names. What cannot be
 /// removed stays for the next opening, and so does what belongs to another database.
 pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) -> Vec<String> {
+    let names = unneeded(store, survey, needed).map(|name| name.to_string());
+    names
+        .filter(|name| store.env().vfs.remove(&store.dir().join(name)).is_ok())
+        .collect()
+}
+
+/// What [`sweep`] would remove of the files with numbers, which no later file gets. Other names
+/// may be those of new files by the time they can be removed.
+pub(super) fn to_quarantine(
+    store: &FileStore,
+    survey: &DirSurvey,
+    needed: &Needed<'_>,
+) -> Vec<PathBuf> {
+    unneeded(store, survey, needed)
+        .filter(|name| name.number().is_some())
+        .map(|name| store.dir().join(name.to_string()))
+        .collect()
+}
+
+fn unneeded<'a>(
+    store: &'a FileStore,
+    survey: &'a DirSurvey,
+    needed: &'a Needed<'_>,
+) -> impl Iterator<Item = FileName> + 'a {
     let of_runs = needed.version.scan_runs().flat_map(|run| run.tables());
     let key_tables = needed.version.key_tables().chain(of_runs);
     let key_tables: HashSet<FileNumber> = key_tables.map(|t| t.meta().number).collect();
     let is_large = |n| needed.memtables.iter().any(|m| m.large.get(n).is_some());
     let (past, kept) = needed.window;
-    let is_record = |n| needed.version.record_file(n).is_some() || is_large(n) || kept.contains(&n);
-    let vfs = &*store.env().vfs;
-    let mut swept = Vec::new();
-    for name in &survey.names {
+    let is_record = move |n| needed.version.record_file(n).is_some() || is_large(n) || kept.contains(&n);
+    survey.names.iter().copied().filter(move |name| {
         let stays = match name {
             FileName::Current | FileName::Lock | FileName::Ballast => true,
             // Only a repair opens a directory that holds them, and it removes them itself.
@@ -53,12 +77,8 @@ pub(super) fn sweep(store: &FileStore, survey: &DirSurvey, needed: &Needed<'_>) 
             FileName::Stats | FileName::StatsTemp => false,
             FileName::Temp | FileName::CacheHintsTemp | FileName::VisibleTemp => false,
         };
-        let file = name.to_string();
-        let path = store.dir().join(&file);
-        let is_ours = || !file_names::is_of_another_database(vfs, &path, store.database());
-        if !stays && is_ours() && vfs.remove(&path).is_ok() {
-            swept.push(file);
-        }
-    }
-    swept
+        let path = store.dir().join(name.to_string());
+        let vfs = &*store.env().vfs;
+        !stays && !file_names::is_of_another_database(vfs, &path, store.database())
+    })
 }

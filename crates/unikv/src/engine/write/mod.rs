@@ -281,7 +281,12 @@ impl WritePath {
     pub(crate) fn sync_and_mark(&self) -> Result<()> {
         if self.core.health.is_suspended() {
             // What is acknowledged becomes durable in tables; then the log begins again.
-            self.flush_memtables()?;
+            match self.flush_memtables() {
+                Err(error) if error.kind() == ErrorKind::DiskFull && self.is_all_in_tables() => {
+                    return Ok(());
+                }
+                flushed => flushed?,
+            }
         }
         self.sync_wal()?;
         let mut commit = self.commit.lock();
@@ -293,6 +298,12 @@ impl WritePath {
 }
 
 impl WritePath {
+    /// Whether no memtable holds anything: what is acknowledged is in durable tables.
+    fn is_all_in_tables(&self) -> bool {
+        let commit = self.commit.lock();
+        commit.memtable.table.is_empty() && self.read.view.load().sealed.is_empty()
+    }
+
     /// Seals the memtable and waits until all memtables sealed so far are in tables. A poisoned log
     /// is then begun again.
     pub(crate) fn flush_memtables(&self) -> Result<()> {

@@ -98,6 +98,10 @@ fn check_open(env: &Env, dir: &Path) -> Result<CheckReport> {
     let follow = match Follow::open(env, dir, &FollowOptions::default()) {
         Err(error) if error.kind() == ErrorKind::Corruption => {
             check.problem(dir, &error);
+            check.report.is_open = true;
+            let what = "another process has it open: the check ended at this problem; close the \
+                        database and check it again for others";
+            check.report.notes.push(what.to_owned());
             return Ok(check.report);
         }
         opened => opened?,

@@ -32,6 +32,11 @@ impl RecoveredManifest {
 }
 
 impl Manifest {
+    /// Whether it is a recovered one that stays in force.
+    pub(crate) fn is_staying(&self) -> bool {
+        self.log.is_none()
+    }
+
     /// A manifest to which nothing is ever appended, for this cause.
     pub(crate) fn stay(recovered: StayingManifest, cause: &Error) -> Manifest {
         Manifest {

@@ -667,7 +667,8 @@ fn a_database_is_opened_where_no_byte_is_free() {
             machine.disk.remove(Path::new(BALLAST_PATH)).unwrap();
         }
         // A job had begun it, or the manifest that lists it is not durable.
-        machine.disk.write_file(Path::new("/db/000900.key"), b"");
+        let orphan = Path::new("/db/000900.key");
+        machine.disk.write_file(orphan, b"");
         machine.disk.set_free_space(Some(0));
         let before = machine.disk.file_names();
         // Twice, as others may take at once what an opening frees.
@@ -708,9 +709,11 @@ fn a_database_is_opened_where_no_byte_is_free() {
             assert!(same_names(&machine.disk.file_names()), "nothing is removed");
         }
         let (db, runtime) = machine.open(small());
+        assert!(has_ballast || machine.disk.file_names().iter().any(|name| name == orphan));
         machine.disk.set_free_space(None);
         let_pass(&runtime, 2);
         db.put("new", "value").unwrap();
+        assert!(!machine.disk.file_names().iter().any(|name| name == orphan));
         model.insert(b"new".to_vec(), b"value".to_vec());
         same(&db, &model);
         let follower = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
@@ -720,6 +723,46 @@ fn a_database_is_opened_where_no_byte_is_free() {
         let (db, _runtime) = machine.open(small());
         same(&db, &model);
     }
+}
+
+/// A database of two values, whose log ends cleanly, is opened on a disk that is full.
+fn opened_full(seed: u64) -> (Machine, Db) {
+    let options = || small().change_window_bytes(1 << 20);
+    let machine = Machine::new(seed);
+    let (db, _) = machine.open(options());
+    db.put("key", "1").unwrap();
+    db.put("other", "2").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let _there_may_be_none = machine.disk.remove(Path::new(BALLAST_PATH));
+    machine.disk.set_free_space(Some(0));
+    let (db, _) = machine.open(options());
+    (machine, db)
+}
+
+#[test]
+fn a_database_that_was_only_read_on_a_full_disk_closes_without_an_error() {
+    let (machine, db) = opened_full(31);
+    assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"1"[..]));
+    db.close().unwrap();
+    machine.check();
+}
+
+#[test]
+fn a_token_from_a_full_disk_holds_at_the_next_opening() {
+    let (machine, db) = opened_full(32);
+    let token = db.token().unwrap();
+    let changes = db.updates_since(token).unwrap();
+    assert_eq!(changes.token(), token);
+    drop((changes, db));
+    machine.disk.set_free_space(None);
+    let (db, _) = machine.open(small().change_window_bytes(1 << 20));
+    db.put("new", "3").unwrap();
+    db.sync().unwrap();
+    let mut changes = db.updates_since(token).unwrap();
+    assert!(changes.try_next().unwrap().is_some());
+    assert!(changes.try_next().unwrap().is_none());
+    assert_ne!(db.token().unwrap().incarnation(), token.incarnation());
 }
 
 #[test]
