@@ -18,7 +18,8 @@
 # splits and joins must be among it; a slow machine may take up to three times the rounds for that.
 # Collections and scan merges are told only: where merges keep up, collections ride on them, and tables
 # are gone before scans have lost enough. (Joins come of long values: a partition that had to be split for them
-# shrinks when they are overwritten.) For the other loads the figures are told.
+# shrinks when they are overwritten.) For the other loads the figures are told. Each process of this load
+# may have 64 files open, and reaches the database through a symbolic link.
 #
 # The lives of the processes, and the choices of the mixed load, are drawn from KILL_SEED. What a kill
 # meets depends on the machine all the same.
@@ -86,6 +87,11 @@ finish() {
 }
 trap finish EXIT
 
+if [[ $load == jobs ]]; then
+    ulimit -n 64
+    mkdir -p "$dir/linked"
+    ln -sfn linked "$dir/db"
+fi
 if [[ $load != writer ]]; then
     mixed=("$unikv" torture "$dir/db" --threads "$threads" --keys "${KILL_KEYS:-$keys}" --shape "${KILL_SHAPE:-usual}"
         --expect "$dir/acks" "${options[@]}")

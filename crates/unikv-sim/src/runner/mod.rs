@@ -51,6 +51,9 @@ pub const DIR: &str = "/db";
 /// How often a call that fails because of a fault is made again.
 const PATIENCE: usize = 12;
 
+/// Data files that one history in four may have open.
+const FEW_FILES: usize = 2;
+
 /// The changes and the mark of a write.
 type UnderWay = (Vec<Change>, Option<Bytes>);
 
@@ -165,6 +168,11 @@ impl Runner {
     pub fn new(history: &History, vfs: SimVfs, tolerance: Tolerance) -> Runner {
         story::begin();
         vfs.set_cold(history.cold);
+        let few_files = history.seed.is_multiple_of(4);
+        if few_files {
+            // Files are closed and opened again between any two reads.
+            vfs.set_max_open_files(FEW_FILES);
+        }
         let mut oracle = Oracle::new();
         oracle.times.matters = history.expires;
         oracle.times.wall_ms = time::BEGIN_MS;
@@ -190,7 +198,8 @@ impl Runner {
             feeds: feed::Copies::default(),
             held_changes: None,
             followed: None,
-            may_follow: true,
+            // A follower keeps files open, and is refused where it may not.
+            may_follow: !few_files,
             watch: None,
             step: 0,
             answers: Cell::new(0),

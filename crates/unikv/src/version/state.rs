@@ -195,7 +195,7 @@ impl Version {
     /// The partition whose range holds `key`.
     #[inline]
     pub(crate) fn partition_for(&self, key: &[u8]) -> Option<&Arc<Partition>> {
-        self.partitions.get(self.partition_index(key))
+        self.partitions.last_of(|start| start <= key)
     }
 
     /// The partitions whose ranges meet the keys from `first` to `last`.

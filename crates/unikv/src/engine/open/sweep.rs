@@ -59,7 +59,8 @@ fn unneeded<'a>(
     let key_tables: HashSet<FileNumber> = key_tables.map(|t| t.meta().number).collect();
     let is_large = |n| needed.memtables.iter().any(|m| m.large.get(n).is_some());
     let (past, kept) = needed.window;
-    let is_record = move |n| needed.version.record_file(n).is_some() || is_large(n) || kept.contains(&n);
+    let is_record =
+        move |n| needed.version.record_file(n).is_some() || is_large(n) || kept.contains(&n);
     survey.names.iter().copied().filter(move |name| {
         let stays = match name {
             FileName::Current | FileName::Lock | FileName::Ballast => true,

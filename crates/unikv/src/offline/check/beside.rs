@@ -7,6 +7,7 @@
 
 use super::{Check, check_alone, is_no_problem};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
+use crate::base::seeded::seeded;
 use crate::engine::follow::Follow;
 use crate::engine::open::directory::take_lock_to_read;
 use crate::engine::published::PublishedPage;
@@ -82,7 +83,7 @@ pub(super) fn until_it_is_true(env: &Env, dir: &Path) -> Result<CheckReport> {
             }
         };
         let is_clean = checked.as_ref().is_ok_and(CheckReport::is_clean);
-        if is_clean || before == Moment::now(env, dir)? {
+        if is_clean || before == Moment::now(env, dir)? || seeded!(SpoiledCheckCounts) {
             return checked;
         }
         if tries == TRIES {
@@ -117,3 +118,6 @@ fn check_open(env: &Env, dir: &Path) -> Result<CheckReport> {
     check.report.notes.push(what.to_owned());
     Ok(check.report)
 }
+
+#[cfg(test)]
+mod tests;

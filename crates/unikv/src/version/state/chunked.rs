@@ -166,21 +166,34 @@ impl<T: Item> Chunked<T> {
     }
 
     /// The item with this key.
+    #[inline]
     pub(crate) fn find(&self, key: &T::Key) -> Option<&T> {
         let (chunk, found) = self.search(key);
         self.chunks.get(chunk)?.items.get(found.ok()?)
     }
 
+    /// The last item with a key of which this holds, as it does of the first ones.
+    #[inline]
+    pub(crate) fn last_of(&self, holds: impl Fn(&T::Key) -> bool) -> Option<&T> {
+        let items = &self.chunks.get(self.chunk_with_border(&holds))?.items;
+        let border = items.partition_point(|item| holds(item.key()));
+        items.get(border.checked_sub(1)?)
+    }
+
+    /// The last chunk of which this holds at the beginning, or the first one.
+    #[inline]
+    fn chunk_with_border(&self, holds: impl Fn(&T::Key) -> bool) -> usize {
+        if self.chunks.len() == 1 {
+            return 0;
+        }
+        let begins = |chunk: &Arc<Chunk<T>>| chunk.items.first().is_some_and(|i| holds(i.key()));
+        self.chunks.partition_point(begins).saturating_sub(1)
+    }
+
     /// How many items have keys of which this holds, as it does of the first ones.
     #[inline]
     pub(crate) fn partition_point(&self, holds: impl Fn(&T::Key) -> bool) -> usize {
-        // The last chunk of which it holds at the beginning has the border.
-        let begins = |chunk: &Arc<Chunk<T>>| chunk.items.first().is_some_and(|i| holds(i.key()));
-        let chunk = if self.chunks.len() == 1 {
-            0
-        } else {
-            self.chunks.partition_point(begins).saturating_sub(1)
-        };
+        let chunk = self.chunk_with_border(&holds);
         let (Some(found), Some(start)) = (self.chunks.get(chunk), self.starts.get(chunk)) else {
             return 0;
         };
@@ -313,9 +326,9 @@ impl<T: Item> Chunked<T> {
     }
 
     /// The chunk that has the key or would take it, and where within.
+    #[inline]
     fn search(&self, key: &T::Key) -> (usize, Result<usize, usize>) {
-        let begins_before = |c: &Arc<Chunk<T>>| c.items.first().is_some_and(|i| i.key() <= key);
-        let chunk = self.chunks.partition_point(begins_before).saturating_sub(1);
+        let chunk = self.chunk_with_border(|begin| begin <= key);
         let items = self.chunks.get(chunk).map_or(&[][..], |c| &c.items);
         (chunk, items.binary_search_by(|item| item.key().cmp(key)))
     }
@@ -374,6 +387,8 @@ mod tests {
         let key = rng.random_range(0..2000);
         let before = all.iter().filter(|(other, _)| *other < key).count();
         assert_eq!(list.partition_point(|other| *other < key), before);
+        let last = before.checked_sub(1).and_then(|at| all.get(at));
+        assert_eq!(list.last_of(|other| *other < key), last);
         assert_eq!(list.find(&key).map(|item| item.1), model.get(&key).copied());
         assert!(
             list.chunks

@@ -60,6 +60,8 @@ fn moved(sum: u64, amount: u64, by: i64) -> u64 {
 /// A record file of a version.
 #[derive(Clone)]
 pub(crate) struct Listed {
+    /// That of the file, where a search finds it without a look at each file.
+    number: FileNumber,
     pub(crate) file: Arc<RecordFile>,
     pub(crate) used: Usage,
 }
@@ -145,7 +147,7 @@ impl Item for Listed {
     type Sum = FileSums;
 
     fn key(&self) -> &FileNumber {
-        &self.file.meta().number
+        &self.number
     }
 
     fn add_to(&self, _: Option<&Listed>, sum: &mut FileSums) {
@@ -240,12 +242,13 @@ impl RecordFiles {
     pub(in crate::version) fn add(&mut self, file: Arc<RecordFile>) -> bool {
         let used = self.missing.remove(&file.meta().number);
         let used = used.unwrap_or_default();
-        self.listed.insert(Listed { file, used })
+        let number = file.meta().number;
+        self.listed.insert(Listed { number, file, used })
     }
 
     /// Takes a file out of the list.
     pub(in crate::version) fn remove(&mut self, number: FileNumber) -> Option<Arc<RecordFile>> {
-        let Listed { file, used } = self.listed.remove(&number)?;
+        let Listed { file, used, .. } = self.listed.remove(&number)?;
         if used.is_any() {
             self.missing.insert(number, used);
         }

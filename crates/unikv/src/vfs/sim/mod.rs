@@ -68,14 +68,16 @@ impl SimVfs {
         SimVfs::default()
     }
 
-    /// Another machine with `disk`, as cold as this one.
+    /// Another machine with `disk`, as cold and with as few descriptors as this one.
     fn with_disk(&self, disk: Disk) -> SimVfs {
         SimVfs {
             machine: Arc::new(Machine {
                 disk: Mutex::new(disk),
                 faults: Mutex::default(),
                 cold: AtomicBool::new(self.machine.is_cold()),
-                most_open_files: AtomicUsize::new(0),
+                most_open_files: AtomicUsize::new(
+                    self.machine.most_open_files.load(Ordering::Relaxed),
+                ),
             }),
             held: None,
         }
