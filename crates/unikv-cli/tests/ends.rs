@@ -7,6 +7,7 @@ mod common;
 use common::{Writer, text, unikv, within};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, tcgetattr};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
@@ -45,13 +46,9 @@ fn ended(child: &mut Child) -> ExitStatus {
     }
 }
 
-#[test]
-fn top_ends_when_its_terminal_goes() {
-    let dir = tempfile::tempdir().unwrap();
-    let db = within(dir.path(), "db");
-    let mut writer = Writer::of(&db);
-    writer.say("put key value");
-    writer.await_figures(&db);
+/// A `top` that has drawn something, the end of the terminal that a person would look at, and the
+/// other end.
+fn top_of(db: &str) -> (Child, File, File) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -61,18 +58,57 @@ fn top_ends_when_its_terminal_goes() {
         options.read(true).write(true);
         options.open(name.to_str().unwrap()).unwrap()
     };
-    let mut top = program()
-        .args(["top", &db])
+    let top = program()
+        .args(["top", db])
         .stdin(open())
         .stdout(open())
         .stderr(open())
         .spawn()
         .unwrap();
-    // It has drawn something.
     let mut terminal = File::from(terminal);
     assert!(terminal.read(&mut [0; 64]).unwrap() > 0);
-    drop(terminal);
+    (top, terminal, open())
+}
+
+/// A writer whose database has figures for `top`.
+fn writer(db: &str) -> Writer {
+    let mut writer = Writer::of(db);
+    writer.say("put key value");
+    writer.await_figures(db);
+    writer
+}
+
+#[test]
+fn top_ends_when_its_terminal_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let _writer = writer(&db);
+    let (mut top, terminal, other) = top_of(&db);
+    drop((terminal, other));
     assert_eq!(ended(&mut top).code(), Some(5));
+}
+
+#[test]
+fn a_signal_that_ends_top_leaves_the_terminal_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let _writer = writer(&db);
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let (mut top, mut terminal, other) = top_of(&db);
+        let is_raw = || {
+            !tcgetattr(&other)
+                .unwrap()
+                .local_modes
+                .contains(LocalModes::ICANON)
+        };
+        assert!(is_raw());
+        let reader = thread::spawn(move || while terminal.read(&mut [0; 4096]).is_ok() {});
+        kill_process(Pid::from_child(&top), signal).unwrap();
+        assert_eq!(ended(&mut top).signal(), Some(signal.as_raw()));
+        assert!(!is_raw(), "{signal:?}");
+        drop(other);
+        reader.join().unwrap();
+    }
 }
 
 #[test]

@@ -14,7 +14,11 @@ use frame::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::Paragraph;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level};
 use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,9 +105,13 @@ impl Top {
         let mut looks = Looks::of(self.read()?);
         let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let dir = self.dir.dir.display().to_string();
+        let signal = ending_signal()?;
         let mut terminal = ratatui::init();
         let keys = keys();
         let ended = loop {
+            if signal.load(Ordering::Relaxed) != 0 {
+                break Ok(Code::Success);
+            }
             let drawn = terminal.draw(|screen| {
                 let area = screen.area();
                 let frame = looks.frame(&dir, area.width, area.height);
@@ -134,8 +142,21 @@ impl Top {
             // It would say on standard error, which has gone with it, that it has no cursor.
             std::mem::forget(terminal);
         }
+        if let Ok(signal @ 1..) = i32::try_from(signal.load(Ordering::Relaxed)) {
+            // The terminal is as it was: now it ends the process as it would have.
+            low_level::emulate_default_handler(signal)?;
+        }
         ended
     }
+}
+
+/// The number of the signal that asks to end, once one has come; 0 until then.
+fn ending_signal() -> io::Result<Arc<AtomicUsize>> {
+    let came = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        flag::register_usize(signal, Arc::clone(&came), signal as usize)?;
+    }
+    Ok(came)
 }
 
 /// What is pressed. Read by a thread of its own, which never returns from a terminal that has gone.

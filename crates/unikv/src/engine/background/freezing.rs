@@ -1,8 +1,8 @@
 //! When generations are frozen, and so merged, before they are full.
 
-use crate::base::keys::FileNumber;
-use crate::engine::background::Background;
+use crate::base::keys::{FileNumber, PartitionId};
 use crate::engine::background::idle::IDLE_FOR_SCANS;
+use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::CatalogState;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::space::tombstones;
@@ -39,11 +39,29 @@ impl Background {
         done
     }
 
+    /// Freezes all open generations, as deletes have been flushed on a full disk.
+    pub(super) fn freeze_for_space(&self) {
+        self.space.full.reclaim.frozen();
+        self.catalog.lock().freeze_all();
+    }
+
+    /// Freezes the open generations of these partitions. Whether there was one.
+    pub(super) fn freeze_these(&self, ids: &[PartitionId]) -> bool {
+        let mut catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let partitions = ids.iter().filter_map(|id| version.partition(*id));
+        partitions.filter(|p| catalog.freeze(p)).count() > 0
+    }
+
     /// Freezes the open generation of a leased partition if much of it is tombstones. What cannot
     /// be read is left to the merge, which reports it.
-    pub(super) fn freeze_tombstones(&self, partition: &Arc<Partition>) -> Result<()> {
-        let Some(generation) = partition.generations.first() else {
-            return Ok(());
+    pub(super) fn freeze_tombstones(&self, id: PartitionId) -> Result<Ended> {
+        let version = Arc::clone(&self.read.view.load().version);
+        let partition = version.partition(id);
+        let Some((partition, generation)) =
+            partition.and_then(|p| Some((p, p.generations.first()?)))
+        else {
+            return Ok(Ended::Nothing);
         };
         let worth = tombstones::are_worth_a_merge(partition, generation, self.until_closed());
         self.counted.note(partition.id, generation);
@@ -52,7 +70,7 @@ impl Background {
             Ok(true) => drop(self.catalog.lock().freeze(partition)),
             Ok(false) | Err(_) => {}
         }
-        Ok(())
+        Ok(Ended::Done)
     }
 
     /// In what time tombstones are to be counted, if nobody writes until then.

@@ -11,6 +11,7 @@ mod full_disk;
 pub(crate) mod garbage;
 mod idle;
 pub(crate) mod ingest;
+mod job;
 pub(crate) mod kinds;
 mod lease;
 mod maintenance;
@@ -36,10 +37,11 @@ use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::jobs::compact::retention::Readers;
 use crate::jobs::{Cancel, JobContext, Needs};
 use crate::vfs::Event;
+pub(crate) use job::{Ended, Job};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,39 +76,6 @@ pub(crate) trait JobKind: Send + Sync {
     fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
         background.note_failure(self.name(), partition, error);
     }
-}
-
-type Run = dyn FnOnce(&Background) -> Result<Ended>;
-
-/// What is to be done: the purpose and the inputs are in `run`.
-pub(crate) struct Job {
-    /// The partitions that it holds while it runs. A failure is one of the first.
-    pub(crate) partitions: Vec<PartitionId>,
-    pub(super) run: Box<Run>,
-}
-
-impl Job {
-    pub(crate) fn new(
-        partitions: impl IntoIterator<Item = PartitionId>,
-        run: impl FnOnce(&Background) -> Result<Ended> + 'static,
-    ) -> Job {
-        Job {
-            partitions: partitions.into_iter().collect(),
-            run: Box::new(run),
-        }
-    }
-}
-
-/// How a job ended that has not failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    Done,
-    /// There was nothing to do after all: less urgent work has its turn.
-    Nothing,
-    /// One partition of several has failed, which is noted, and nothing of the others is kept.
-    Discarded,
-    /// Others need what it needs: it is left alone for a while.
-    GivenUp,
 }
 
 /// The kinds of work there are.

@@ -60,13 +60,13 @@ impl Background {
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
         let job = kind.find(self, &ask)?;
         let leased = slip!(GcUnleased, kind.name() != COLLECT, true);
-        let leased = if leased { &job.partitions[..] } else { &[] };
-        let lease = self.scheduler.leases.take(leased);
+        let leased = if leased { job.partitions() } else { Vec::new() };
+        let lease = self.scheduler.leases.take(&leased);
         Some(Next { job, lease })
     }
 
     fn run(&self, kind: &dyn JobKind, Next { job, lease }: Next) -> Result<bool> {
-        let (name, of) = (kind.name(), job.partitions.first().copied());
+        let (name, of) = (kind.name(), job.partitions().first().copied());
         let partition = of.map(|id| id.0);
         let events = &self.core.events;
         events.emit(|| Event::JobBegan {
@@ -75,7 +75,7 @@ impl Background {
         });
         let begin = self.core.now();
         let running = self.running.begin(name, of, begin);
-        let (ended, bytes) = written::during(|| (job.run)(self));
+        let (ended, bytes) = written::during(|| self.perform(&job));
         self.running.end(running);
         if let Err(error) = &ended {
             self.space.note_full(error);

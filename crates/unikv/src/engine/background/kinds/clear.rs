@@ -42,8 +42,7 @@ impl JobKind for Clearings {
         let due = gone().filter(|p| !p.is_empty() && is_free(p));
         let due: Vec<_> = due.take(MOST_AT_ONCE).map(|p| p.id).collect();
         if !due.is_empty() {
-            let ids = due.clone();
-            return Some(Job::new(due, move |background| background.clear(&ids)));
+            return Some(Job::Clear(due));
         }
         let (mut ids, mut end) = (Vec::new(), None);
         for partition in gone().filter(|p| catalog.is_vacant(p) && is_free(p)) {
@@ -56,11 +55,7 @@ impl JobKind for Clearings {
             ids.push(partition.id);
             end = partition.end.as_deref();
         }
-        if ids.len() < 2 {
-            return None;
-        }
-        let run = ids.clone();
-        Some(Job::new(ids, move |background| background.join_gone(&run)))
+        (ids.len() >= 2).then_some(Job::JoinGone(ids))
     }
 }
 
@@ -91,7 +86,7 @@ fn freeze_beside(catalog: &mut CatalogState, cleared: &[Arc<Partition>]) {
 
 impl Background {
     /// Empties partitions whose leases are held.
-    fn clear(&self, ids: &[PartitionId]) -> Result<Ended> {
+    pub(in crate::engine::background) fn clear(&self, ids: &[PartitionId]) -> Result<Ended> {
         let mut catalog = self.catalog.lock();
         let found = ids
             .iter()
@@ -123,7 +118,7 @@ impl Background {
 
     /// Puts one partition in the place of neighbours whose leases are held, if these still list
     /// nothing, and nothing can come to them.
-    fn join_gone(&self, ids: &[PartitionId]) -> Result<Ended> {
+    pub(in crate::engine::background) fn join_gone(&self, ids: &[PartitionId]) -> Result<Ended> {
         let mut catalog = self.catalog.lock();
         let all = ids.iter().map(|id| catalog.version.partition(*id));
         let all: Option<Vec<_>> = all.collect();

@@ -15,7 +15,7 @@ use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::idle::IDLE;
-use crate::engine::background::kinds::merge::{MergePlan, partitions_of};
+use crate::engine::background::kinds::merge::MergePlan;
 use crate::engine::background::passes::{Choice, Look, MOST_TOGETHER_BYTES, Round};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
@@ -48,14 +48,6 @@ const FEW_TABLES: usize = 3;
 /// Clusters what is fragmented, where that is worth its cost or while writers are idle.
 pub(crate) struct Clusterings;
 
-/// What is to be done.
-enum Plan {
-    /// The UnsortedStores of these partitions are to be merged.
-    Freeze(Vec<Arc<Partition>>),
-    /// Values are to be moved, in several partitions where each has few.
-    Slice(Vec<MergePlan>),
-}
-
 /// Bytes that may still be copied over the life of a database.
 struct Copies {
     /// Where runs are merged: room is kept for what has not been copied yet.
@@ -74,20 +66,7 @@ impl JobKind for Clusterings {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        match background.plan_clustering(ask)? {
-            Plan::Freeze(partitions) => Some(Job::new(None, move |background| {
-                let mut catalog = background.catalog.lock();
-                let frozen = partitions.iter().filter(|p| catalog.freeze(p)).count();
-                Ok(if frozen > 0 {
-                    Ended::Done
-                } else {
-                    Ended::Nothing
-                })
-            })),
-            Plan::Slice(plans) => Some(Job::new(partitions_of(&plans), move |background| {
-                background.run_slice(&plans)
-            })),
-        }
+        background.plan_clustering(ask)
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
@@ -117,7 +96,7 @@ impl Background {
     }
 
     /// Copies the values of a slice.
-    fn run_slice(&self, plans: &[MergePlan]) -> Result<Ended> {
+    pub(in crate::engine::background) fn run_slice(&self, plans: &[MergePlan]) -> Result<Ended> {
         let (ran, took, misses) = self
             .core
             .beside_look_ups(|| self.run_plans(&Clusterings, plans));
@@ -149,7 +128,7 @@ impl Background {
     }
 
     /// What is due now.
-    fn plan_clustering(&self, ask: &Ask<'_>) -> Option<Plan> {
+    fn plan_clustering(&self, ask: &Ask<'_>) -> Option<Job> {
         if !self.may_cluster() {
             return None;
         }
@@ -169,10 +148,10 @@ impl Background {
             let due: Vec<_> = many
                 .filter(|p| is_worth_merging(catalog, p))
                 .filter(|p| self.core.health.failure(MERGE, Some(p.id)).is_none())
-                .cloned()
+                .map(|p| p.id)
                 .collect();
             if !due.is_empty() {
-                return Some(Plan::Freeze(due));
+                return Some(Job::FreezeToCluster(due));
             }
         }
         if self.gives_way_for(self.core.now()).is_some() {
@@ -181,7 +160,7 @@ impl Background {
         let copies = self.most_copies(&catalog.version);
         let present = self.next_of_round(ask, is_idle, &copies);
         let plans = present.or_else(|| self.begin_round(ask, is_idle, &copies))?;
-        (!plans.is_empty()).then_some(Plan::Slice(plans))
+        (!plans.is_empty()).then_some(Job::Cluster(plans))
     }
 
     /// A slice of the present choice; it is empty while others work on the rest. `None`: no choice

@@ -4,7 +4,7 @@
 //! One choice of victims serves many partitions ([`Round`]), and small partitions share a job.
 
 use crate::base::keys::PartitionId;
-use crate::engine::background::kinds::merge::{MergePlan, partitions_of};
+use crate::engine::background::kinds::merge::MergePlan;
 use crate::engine::background::passes::{Look, Round};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Job, JobKind};
@@ -30,12 +30,7 @@ impl JobKind for Collections {
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let plans = background.plan_collections(ask, &|id| ask.is_free(id));
-        if plans.is_empty() {
-            return None;
-        }
-        Some(Job::new(partitions_of(&plans), move |background| {
-            background.run_plans(&Collections, &plans)
-        }))
+        (!plans.is_empty()).then_some(Job::Collect(plans))
     }
 
     /// What has expired since may make one due.

@@ -34,13 +34,13 @@ impl JobKind for Flushes {
             background.backpressure.note_blocked_flush();
             return None;
         }
-        Some(Job::new(None, Background::flush_oldest))
+        Some(Job::Flush)
     }
 }
 
 impl Background {
     /// Flushes the oldest sealed memtable, and those after it that are short.
-    fn flush_oldest(&self) -> Result<Ended> {
+    pub(in crate::engine::background) fn flush_oldest(&self) -> Result<Ended> {
         let view = self.read.view.load_full();
         let sealed = &view.sealed;
         if sealed.is_empty() {

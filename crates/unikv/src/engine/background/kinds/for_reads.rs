@@ -7,7 +7,7 @@
 //! database.
 
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::version::Version;
 use std::sync::Arc;
@@ -26,14 +26,10 @@ impl JobKind for PointerIndexes {
     }
 
     fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let version = &ask.catalog.version;
-        version.key_tables().find(|table| table.wants_index())?;
-        let version = Arc::clone(version);
-        Some(Job::new(None, move |background| {
-            let mut wanted = version.key_tables().filter(|table| table.wants_index());
-            let made = wanted.any(|table| table.make_index(background.core.hash_seed));
-            Ok(if made { Ended::Done } else { Ended::Nothing })
-        }))
+        let mut tables = ask.catalog.version.key_tables();
+        tables
+            .any(|table| table.wants_index())
+            .then_some(Job::PointerIndex)
     }
 }
 
@@ -51,17 +47,10 @@ impl JobKind for KeyBlocks {
     }
 
     fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let version = &ask.catalog.version;
-        version.key_tables().find(|table| table.wants_blocks())?;
-        let version = Arc::clone(version);
-        Some(Job::new(None, move |background| {
-            let sums = version.partition_sums();
-            let bytes = sums.key_table_bytes + sums.saved_bytes;
-            let has_room = background.core.cache.has_room_for_blocks(bytes);
-            let mut wanted = version.key_tables().filter(|table| table.wants_blocks());
-            let read = wanted.any(|table| table.read_blocks(has_room));
-            Ok(if read { Ended::Done } else { Ended::Nothing })
-        }))
+        let mut tables = ask.catalog.version.key_tables();
+        tables
+            .any(|table| table.wants_blocks())
+            .then_some(Job::KeyBlocks)
     }
 }
 
@@ -78,14 +67,8 @@ impl JobKind for IndexesWhenIdle {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let version = Arc::clone(&ask.catalog.version);
-        let due = background.are_indexes_due_when_idle(&version);
-        due.then(|| {
-            Job::new(None, move |_| {
-                version.key_tables().for_each(|table| table.want_index());
-                Ok(Ended::Done)
-            })
-        })
+        let due = background.are_indexes_due_when_idle(&ask.catalog.version);
+        due.then_some(Job::PointerIndexes)
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
@@ -94,6 +77,29 @@ impl JobKind for IndexesWhenIdle {
 }
 
 impl Background {
+    /// Makes the pointer index of a table that wants one. False: none does any more.
+    pub(in crate::engine::background) fn make_index(&self) -> bool {
+        let version = Arc::clone(&self.read.view.load().version);
+        let mut wanted = version.key_tables().filter(|table| table.wants_index());
+        wanted.any(|table| table.make_index(self.core.hash_seed))
+    }
+
+    /// Reads the key blocks of a table that wants them. False: none does any more.
+    pub(in crate::engine::background) fn read_blocks(&self) -> bool {
+        let version = Arc::clone(&self.read.view.load().version);
+        let sums = version.partition_sums();
+        let bytes = sums.key_table_bytes + sums.saved_bytes;
+        let has_room = self.core.cache.has_room_for_blocks(bytes);
+        let mut wanted = version.key_tables().filter(|table| table.wants_blocks());
+        wanted.any(|table| table.read_blocks(has_room))
+    }
+
+    /// Asks for the pointer indexes of all tables.
+    pub(in crate::engine::background) fn want_indexes(&self) {
+        let version = Arc::clone(&self.read.view.load().version);
+        version.key_tables().for_each(|table| table.want_index());
+    }
+
     /// Whether writers are idle, and there is room for the indexes of all tables, of which some
     /// have none.
     fn are_indexes_due_when_idle(&self, version: &Version) -> bool {

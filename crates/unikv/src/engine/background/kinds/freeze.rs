@@ -4,10 +4,9 @@
 
 use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::jobs::space::tombstones;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Freezes every open generation once deletes have been flushed on a full disk.
@@ -23,13 +22,7 @@ impl JobKind for FreezeForSpace {
         let due = full.is_full()
             && full.reclaim.wants_freeze()
             && background.read.view.load().sealed.is_empty();
-        due.then(|| {
-            Job::new(None, |background| {
-                background.space.full.reclaim.frozen();
-                background.catalog.lock().freeze_all();
-                Ok(Ended::Done)
-            })
-        })
+        due.then_some(Job::FreezeForSpace)
     }
 }
 
@@ -57,12 +50,7 @@ impl JobKind for FreezeForScans {
                 && ask.is_free(p.id)
                 && ask.allows(self.name(), Some(p.id))
         })?;
-        let partition = Arc::clone(partition);
-        Some(Job::new([partition.id], move |background| {
-            background
-                .freeze_tombstones(&partition)
-                .map(|()| Ended::Done)
-        }))
+        Some(Job::FreezeTombstones(partition.id))
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {

@@ -71,10 +71,7 @@ impl JobKind for Joins {
         } else {
             Effort::Edit
         };
-        let sides = background.plan_join(ask, effort)?;
-        Some(Job::new(sides, move |background| {
-            background.join_leased(sides)
-        }))
+        background.plan_join(ask, effort).map(Job::Join)
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) struct MergePlan {
 }
 
 /// The partitions in which plans work.
-pub(super) fn partitions_of(plans: &[MergePlan]) -> Vec<PartitionId> {
+pub(in crate::engine::background) fn partitions_of(plans: &[MergePlan]) -> Vec<PartitionId> {
     plans.iter().map(|plan| plan.partition.id).collect()
 }
 
@@ -55,10 +55,7 @@ impl JobKind for Merges {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let plans = background.plan_merges(ask)?;
-        Some(Job::new(partitions_of(&plans), move |background| {
-            background.run_plans(&Merges, &plans)
-        }))
+        background.plan_merges(ask).map(Job::Merge)
     }
 
     /// What has expired since may make one due.
@@ -107,7 +104,11 @@ impl Background {
     /// Does this in several leased partitions, in key order, as a job of `kind`, and commits all of
     /// it at once. A failure of a later one is noted, and the others are committed if no value has
     /// been moved.
-    pub(super) fn run_plans(&self, kind: &dyn JobKind, plans: &[MergePlan]) -> Result<Ended> {
+    pub(in crate::engine::background) fn run_plans(
+        &self,
+        kind: &dyn JobKind,
+        plans: &[MergePlan],
+    ) -> Result<Ended> {
         self.space.probe_space();
         let began = self.core.now();
         let looks = Cell::new(0_u32);

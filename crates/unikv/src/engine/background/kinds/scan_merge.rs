@@ -6,7 +6,7 @@
 //! again. It holds the partition's lease, so its generation stays until its edit is committed;
 //! flushes may add tables meanwhile, which the run does not cover.
 
-use crate::base::keys::PartitionId;
+use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
@@ -40,16 +40,8 @@ impl JobKind for ScanMerges {
             newest.is_some_and(|newest| scan_sources::is_merge_worth_it(newest, limit))
         });
         let partition = due.find(|p| ask.is_free(p.id))?;
-        let partition = Arc::clone(partition);
-        Some(Job::new([partition.id], move |background| {
-            let Some(newest) = partition.generations.first() else {
-                return Ok(Ended::Nothing);
-            };
-            let merged = background.scan_merge(&partition, newest);
-            // Whatever came of it: the next one is to become worth its cost again.
-            newest.scan_cost.set(0);
-            merged.map(|()| Ended::Done)
-        }))
+        let newest = partition.generations.first()?;
+        Some(Job::ScanMerge(partition.id, newest.id))
     }
 
     fn failed(&self, background: &Background, _: Option<PartitionId>, _: &Error) {
@@ -59,6 +51,25 @@ impl JobKind for ScanMerges {
 }
 
 impl Background {
+    pub(in crate::engine::background) fn scan_merge_in(
+        &self,
+        id: PartitionId,
+        generation: GenerationId,
+    ) -> Result<Ended> {
+        let version = Arc::clone(&self.read.view.load().version);
+        let Some(partition) = version.partition(id) else {
+            return Ok(Ended::Nothing);
+        };
+        let mut generations = partition.generations.iter();
+        let Some(found) = generations.find(|found| found.id == generation) else {
+            return Ok(Ended::Nothing);
+        };
+        let merged = self.scan_merge(partition, found);
+        // Whatever came of it: the next one is to become worth its cost again.
+        found.scan_cost.set(0);
+        merged.map(|()| Ended::Done)
+    }
+
     fn scan_merge(&self, partition: &Partition, generation: &Generation) -> Result<()> {
         let context = self.job_context(self.until_closed(), Needs::default());
         let run = scan_merge::scan_merge(&context, partition, generation);

@@ -42,10 +42,7 @@ impl JobKind for Splits {
         let is_free = |p: &Partition| ask.is_free(p.id) && ask.allows(SPLIT, Some(p.id));
         let due = perhaps.filter(|p| is_due(p) && is_free(p));
         let largest = due.max_by_key(|p| p.data_bytes())?;
-        let partition = Arc::clone(largest);
-        Some(Job::new([partition.id], move |background| {
-            background.split_leased(&partition)
-        }))
+        Some(Job::Split(largest.id))
     }
 }
 
@@ -63,6 +60,14 @@ impl Background {
             && (starved(MERGE) || starved(COLLECT))
     }
 
+    /// Splits a partition whose lease is held.
+    pub(in crate::engine::background) fn split(&self, id: PartitionId) -> Result<Ended> {
+        let version = Arc::clone(&self.read.view.load().version);
+        let leased = version.partition(id);
+        leased.map_or(Ok(Ended::Nothing), |leased| self.split_leased(leased))
+    }
+
+    /// The same, `leased` being what it was some time ago.
     pub(crate) fn split_leased(&self, leased: &Partition) -> Result<Ended> {
         let Some(mut split) = Split::choose(leased) else {
             return Ok(Ended::Nothing);

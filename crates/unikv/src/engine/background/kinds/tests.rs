@@ -5,6 +5,7 @@ use super::freeze::FreezeForSpace;
 use super::join::{Effort, Joins};
 use super::merge::Merges;
 use super::split::Splits;
+use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Ended, Job, JobKind};
@@ -27,7 +28,7 @@ pub(crate) fn with_made_up(mut kinds: Vec<&'static dyn JobKind>) -> Vec<&'static
 
 /// Work of no use, to be done this many times.
 #[derive(Default)]
-struct Chores {
+pub(crate) struct Chores {
     due: AtomicUsize,
     /// How many of the next runs fail.
     failing: AtomicUsize,
@@ -46,18 +47,20 @@ impl JobKind for MadeUp {
         let may = ask.is_free(partition) && ask.allows(self.name(), Some(partition));
         let is_due = may && self.0.due.load(Ordering::Relaxed) > 0;
         let chores = Arc::clone(&self.0);
-        is_due.then(|| {
-            Job::new([partition], move |background| {
-                assert!(!background.scheduler.leases.is_free(partition));
-                chores.runs.fetch_add(1, Ordering::Relaxed);
-                if chores.failing.load(Ordering::Relaxed) > 0 {
-                    chores.failing.fetch_sub(1, Ordering::Relaxed);
-                    return Err(Error::internal("a chore that fails"));
-                }
-                chores.due.fetch_sub(1, Ordering::Relaxed);
-                Ok(Ended::Done)
-            })
-        })
+        is_due.then_some(Job::Chore(partition, chores))
+    }
+}
+
+impl Chores {
+    pub(crate) fn run(&self, background: &Background, partition: PartitionId) -> Result<Ended> {
+        assert!(!background.scheduler.leases.is_free(partition));
+        self.runs.fetch_add(1, Ordering::Relaxed);
+        if self.failing.load(Ordering::Relaxed) > 0 {
+            self.failing.fetch_sub(1, Ordering::Relaxed);
+            return Err(Error::internal("a chore that fails"));
+        }
+        self.due.fetch_sub(1, Ordering::Relaxed);
+        Ok(Ended::Done)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::background::kinds::merge;
 use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, State};
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::key_table::{Hint, KeyTable, RUNS_AT_ONCE, Written};
 use crate::record::{self, COALESCE_GAP_BYTES, RecordPointer};
@@ -53,17 +53,14 @@ impl JobKind for WarmStart {
                 return None;
             }
         }
-        let version = ask.catalog.version.clone();
-        Some(Job::new(None, move |background| {
-            let went_on = background.read_hints(&version);
-            Ok(if went_on { Ended::Done } else { Ended::Nothing })
-        }))
+        Some(Job::Warm)
     }
 }
 
 impl Background {
     /// Reads back hints for a while. False: none was left.
-    fn read_hints(&self, version: &Version) -> bool {
+    pub(in crate::engine::background) fn read_hints(&self) -> bool {
+        let version = Arc::clone(&self.read.view.load().version);
         let Some(mut reader) = self.warmth.take_reader() else {
             return false;
         };
@@ -75,10 +72,10 @@ impl Background {
             return true;
         };
         let begin = self.core.now();
-        let tables = tables_of(version, &hints);
+        let tables = tables_of(&version, &hints);
         let mut left = &hints[..];
         while !left.is_empty() && self.may_warm() && self.core.now() < begin + TURN {
-            left = self.warm_some(version, &tables, left);
+            left = self.warm_some(&version, &tables, left);
         }
         reader.give_back(left);
         self.warmth.put(State::Left(reader));

@@ -740,6 +740,67 @@ fn opened_full(seed: u64) -> (Machine, Db) {
     (machine, db)
 }
 
+/// The ballast takes deletes of a tenth of the data: one key at a time where records have a
+/// kilobyte, so that a delete is a hundredth of one and less, and as a range whatever they have.
+#[test]
+fn a_tenth_of_the_data_can_be_deleted_on_a_full_disk() {
+    for (value_bytes, records, every, is_reopened) in [
+        (100, 20_000, 40, false),
+        (1000, 20_000, 10, false),
+        (100, 20_000, 40, true),
+        (1000, 2_000, 10, true),
+    ] {
+        let machine = Machine::new(33);
+        let options = || {
+            crate::Options::default()
+                .memory_budget(16 << 20)
+                .background_threads(2)
+        };
+        let (db, runtime) = machine.open(options());
+        let mut model = Model::new();
+        for n in 0..records {
+            let (key, value) = (format!("key{n:09}").into_bytes(), vec![7; value_bytes]);
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        db.flush().unwrap();
+        db.quiesce().unwrap();
+        runtime.run_until_idle();
+        let (db, runtime) = if is_reopened {
+            db.close().unwrap();
+            machine.disk.set_free_space(Some(0));
+            machine.open(options())
+        } else {
+            machine.disk.set_free_space(Some(0));
+            (db, runtime)
+        };
+        while db.put("new", vec![7; 10_000]).is_ok() {}
+        let deleted: Vec<_> = model.keys().step_by(every).cloned().collect();
+        for (nth, key) in deleted.iter().enumerate() {
+            let done = db.delete(key);
+            assert!(done.is_ok(), "{nth} of {}: {done:?}", deleted.len());
+            model.remove(key);
+            if nth.is_multiple_of(100) {
+                let_pass(&runtime, 1);
+            }
+        }
+        let last = model.keys().next_back().unwrap().clone();
+        let first = model.keys().rev().nth(records / 10).unwrap().clone();
+        db.delete_range(first.as_slice()..=last.as_slice()).unwrap();
+        model.retain(|key, _| key < &first);
+        let _fitted_before = model.insert(b"new".to_vec(), vec![7; 10_000]);
+        if db.get("new").unwrap().is_none() {
+            model.remove(b"new".as_slice());
+        }
+        same(&db, &model);
+        machine.disk.set_free_space(None);
+        let_pass(&runtime, 3);
+        db.put("later", "1").unwrap();
+        db.close().unwrap();
+        machine.check();
+    }
+}
+
 #[test]
 fn a_database_that_was_only_read_on_a_full_disk_closes_without_an_error() {
     let (machine, db) = opened_full(31);

@@ -25,7 +25,7 @@ impl JobKind for ClockMarks {
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let due = background.mark_due_in(background.core.now()) == Some(Duration::ZERO);
         let may = due && ask.allows(CLOCK, None) && !background.space.full.is_full();
-        may.then(|| Job::new(None, Background::note_clock))
+        may.then_some(Job::NoteClock)
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
@@ -58,7 +58,7 @@ impl Background {
         noted
     }
 
-    fn note_clock(&self) -> Result<Ended> {
+    pub(in crate::engine::background) fn note_clock(&self) -> Result<Ended> {
         let clock = &self.core.clock;
         let view = self.read.view.load_full();
         let is_empty = view.memtable.table.is_empty() && view.sealed.is_empty();

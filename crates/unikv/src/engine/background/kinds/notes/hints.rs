@@ -5,7 +5,7 @@
 
 use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, Noted, State};
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::error::Result;
 use crate::key_table::{Hint, Written, write_hints};
@@ -31,13 +31,7 @@ impl JobKind for HintNotes {
     }
 
     fn find(&self, background: &Background, _: &Ask<'_>) -> Option<Job> {
-        let due = background.are_hints_due();
-        due.then(|| {
-            Job::new(None, |background| {
-                let noted = background.note_hints();
-                Ok(if noted { Ended::Done } else { Ended::Nothing })
-            })
-        })
+        background.are_hints_due().then_some(Job::NoteHints)
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
@@ -61,7 +55,7 @@ impl Background {
     }
 
     /// Notes what is hot. False: somebody else does.
-    fn note_hints(&self) -> bool {
+    pub(in crate::engine::background) fn note_hints(&self) -> bool {
         let Some(before) = self.warmth.take_noted() else {
             return false;
         };
