@@ -30,7 +30,8 @@ impl Reading {
     pub fn open_to_copy(dir: &DirArg) -> Result<Reading, Failure> {
         match dir.open_existing() {
             Ok(db) => Ok(Reading::Opened(db)),
-            Err(Failure::Failed(failed)) if failed.code == Code::Locked => {
+            // Another process has it, or this one may not write there.
+            Err(Failure::Failed(failed)) if matches!(failed.code, Code::Locked | Code::Io) => {
                 let followed = follow(dir).map_err(|failure| failure.at(&failed.to_string()));
                 followed.map(Reading::Followed)
             }

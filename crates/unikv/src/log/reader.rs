@@ -253,29 +253,28 @@ impl LogReader {
     /// Each byte is looked at once as a possible beginning, and a payload is read only after a
     /// header that verified: the cost is linear in the file.
     pub(crate) fn resync(&mut self) -> Result<bool> {
-        let mut offset = self.offset;
+        let mut offset = self.offset + 1;
         self.bad = None;
-        loop {
-            offset += 1;
-            if !self.fill(offset, RECORD_HEADER_LEN)? {
-                self.offset = self.file_len;
-                return Ok(false);
-            }
-            // The two cheap tests reject nearly everything before a checksum is computed.
+        while self.fill(offset, RECORD_HEADER_LEN)? {
+            let buffered = &self.buffer[(offset - self.buffer_offset) as usize..];
+            let Some(passed) = perhaps_a_header(buffered) else {
+                offset += (buffered.len() + 1 - RECORD_HEADER_LEN) as u64;
+                continue;
+            };
+            offset += passed as u64;
             let header = self.slice(offset, RECORD_HEADER_LEN);
-            if header[12] == 0 || header[13] != 0 {
-                continue;
+            if RecordHeader::decode(header, self.number, self.uid, offset).is_ok() {
+                let chain = self.chain;
+                if self.verify(offset, Trust::Records)?.is_ok() {
+                    self.chain = chain;
+                    self.offset = offset;
+                    return Ok(true);
+                }
             }
-            if RecordHeader::decode(header, self.number, self.uid, offset).is_err() {
-                continue;
-            }
-            let chain = self.chain;
-            if self.verify(offset, Trust::Records)?.is_ok() {
-                self.chain = chain;
-                self.offset = offset;
-                return Ok(true);
-            }
+            offset += 1;
         }
+        self.offset = self.file_len;
+        Ok(false)
     }
 
     /// Where the next record begins.
@@ -380,4 +379,13 @@ impl LogReader {
         let start = (offset - self.buffer_offset) as usize;
         &self.buffer[start..start + len]
     }
+}
+/// Where the first header could begin that lies within `bytes`. Two bytes reject nearly everything
+/// before a checksum is computed.
+fn perhaps_a_header(bytes: &[u8]) -> Option<usize> {
+    let beginnings = (bytes.len() + 1).checked_sub(RECORD_HEADER_LEN)?;
+    let pairs = bytes.get(12..)?.windows(2).take(beginnings);
+    pairs
+        .map(|pair| pair[0] != 0 && pair[1] == 0)
+        .position(|it| it)
 }

@@ -8,7 +8,6 @@
 mod checks;
 mod freezing;
 mod full_disk;
-pub(crate) mod garbage;
 mod idle;
 pub(crate) mod ingest;
 mod job;

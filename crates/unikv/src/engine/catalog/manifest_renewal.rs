@@ -4,10 +4,8 @@
 //!
 //! Invariants:
 //! - Nothing is appended after an edit whose append or sync failed: that manifest stays poisoned.
-//! - Inputs of that edit, its outputs, the files of failed renewals and what an opening without
-//!   room has not swept stay until a new manifest is
-//!   durable under `CURRENT`. Then the outputs are orphan files; their numbers are never given
-//!   again.
+//! - Inputs of that edit, its outputs, files of failed renewals and what an opening has not swept
+//!   stay until a new manifest is durable under `CURRENT`. Their numbers are never given again.
 //! - Edits are counted when they succeed: a segment claims no more than the older manifest holds.
 //! - Each attempt makes a file of its own, and no failed sync is tried again. Only a full disk is
 //!   mended so. A failed sync of the directory, which may lose other names, is fatal until reopen.
