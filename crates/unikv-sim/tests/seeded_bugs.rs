@@ -558,7 +558,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::ReuseSlot,
         unit(
-            "engine::space::disk_full::tests::a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index",
+            "engine::space::full_disk::tests::a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index",
         ),
         0,
     ),
@@ -752,13 +752,13 @@ const CASES: &[Case] = &[
     Case(
         Seeded::BallastNotRestored,
         unit(
-            "engine::space::disk_full::tests::puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself",
+            "engine::space::full_disk::tests::puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself",
         ),
         0,
     ),
     Case(
         Seeded::SweptWhileStaying,
-        unit("engine::space::disk_full::tests::a_database_is_opened_where_no_byte_is_free"),
+        unit("engine::space::full_disk::tests::a_database_is_opened_where_no_byte_is_free"),
         0,
     ),
     Case(Seeded::KeysNotCompared, Histories, 0),

@@ -71,8 +71,8 @@ pub(crate) mod codec;
 
 pub mod vfs;
 
-pub(crate) mod cache;
 pub(crate) mod hash_index;
+pub(crate) mod item_log;
 pub(crate) mod key_table;
 pub(crate) mod log;
 pub(crate) mod memtable;
@@ -140,7 +140,6 @@ pub use engine::checkpoint::{Checkpoint, CheckpointFile};
 pub use engine::follow::FollowerStats;
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
-pub use engine::publishing::PublishedStats;
 pub use engine::read::cursor::{Cursor, Keys};
 pub use engine::read::iter::Iter;
 pub use engine::read::lifetimes::Ttl;
@@ -153,6 +152,7 @@ pub use engine::stats::pins::PinStats;
 pub use engine::stats::report::{CheckReport, Problem};
 pub use engine::stats::stalls::StallStats;
 pub use engine::stats::{PartitionStats, Stats};
+pub use engine::stats_file::PublishedStats;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "tracing")]
 pub use events::TracingListener;

@@ -49,7 +49,7 @@ pub(crate) enum FileName {
     /// The directory is the unfinished output of a repair.
     Repairing,
     /// What a repair has sorted so far; an orphan file after a crash.
-    SortRun(FileNumber),
+    Spill(FileNumber),
     /// For speed alone.
     CacheHints,
     /// Half-written; an orphan file after a crash.
@@ -78,7 +78,7 @@ impl FileName {
             | FileName::Lock
             | FileName::Ballast
             | FileName::Repairing
-            | FileName::SortRun(_)
+            | FileName::Spill(_)
             | FileName::CacheHints
             | FileName::Temp
             | FileName::CacheHintsTemp
@@ -97,7 +97,7 @@ impl fmt::Display for FileName {
             FileName::Lock => f.write_str(LOCK),
             FileName::Ballast => f.write_str(BALLAST),
             FileName::Repairing => f.write_str(REPAIRING),
-            FileName::SortRun(n) => f.write_str(&sort_run(n)),
+            FileName::Spill(n) => f.write_str(&spill(n)),
             FileName::CacheHints => f.write_str(CACHE_HINTS),
             FileName::Temp => f.write_str(CURRENT_TEMP),
             FileName::CacheHintsTemp => f.write_str(CACHE_HINTS_TEMP),
@@ -134,7 +134,7 @@ pub(crate) fn key_table(n: FileNumber) -> String {
 }
 
 /// The name of sorted run `n` of a repair.
-pub(crate) fn sort_run(n: FileNumber) -> String {
+pub(crate) fn spill(n: FileNumber) -> String {
     format!("{:06}{SORT_RUN_SUFFIX}", n.0)
 }
 
@@ -164,7 +164,7 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
         return Some(FileName::Record(parse_number(digits)?));
     }
     if let Some(digits) = name.strip_suffix(SORT_RUN_SUFFIX) {
-        return Some(FileName::SortRun(parse_number(digits)?));
+        return Some(FileName::Spill(parse_number(digits)?));
     }
     let digits = name.strip_suffix(KEY_TABLE_SUFFIX)?;
     Some(FileName::KeyTable(parse_number(digits)?))
@@ -187,7 +187,7 @@ mod tests {
             assert_eq!(parse(&wal(n)), Some(FileName::Wal(n)));
             assert_eq!(parse(&record(n)), Some(FileName::Record(n)));
             assert_eq!(parse(&key_table(n)), Some(FileName::KeyTable(n)));
-            assert_eq!(parse(&sort_run(n)), Some(FileName::SortRun(n)));
+            assert_eq!(parse(&spill(n)), Some(FileName::Spill(n)));
         }
         assert_eq!(wal(FileNumber(12)), "000012.wal");
         assert_eq!(manifest(FileNumber(1)), "MANIFEST-000001");

@@ -175,7 +175,7 @@ impl Db {
         engine
             .read
             .timed(TimedOperation::Sync, Default::default, || {
-                engine.write.sync_and_mark()
+                engine.write.sync_and_note()
             })
     }
 

@@ -9,11 +9,11 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::health::{Failure, Health, JobName};
 use crate::engine::memory::{Arbiter, MemoryStats};
-use crate::engine::published::Published;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::stats::counters::EngineCounters;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::engine::stats::meter::Meter;
+use crate::engine::visible_page::VisiblePage;
 use crate::engine::window::WindowFiles;
 use crate::error::{Error, Result};
 use crate::events::{Event, Events, Wait};
@@ -55,7 +55,7 @@ pub(crate) struct Core {
     /// That which has opened the database. In its children nothing may be done.
     pub(crate) process: Process,
     /// What followers see of it.
-    pub(crate) published: Published,
+    pub(crate) visible_page: VisiblePage,
     /// Held until the engine is dropped or closed; its release lets another opener in.
     pub(crate) directory: Mutex<Option<Box<dyn LockGuard>>>,
     /// How long operations take.
@@ -80,7 +80,7 @@ pub(crate) struct CoreParts {
     pub(crate) hash_seed: u64,
     pub(crate) next_file: u64,
     pub(crate) counted_before: LifetimeStats,
-    pub(crate) published: Published,
+    pub(crate) visible_page: VisiblePage,
     pub(crate) directory: Box<dyn LockGuard>,
     pub(crate) events: Events,
     pub(crate) outside: Env,
@@ -105,7 +105,7 @@ impl Core {
             health: Health::default(),
             counters: EngineCounters::after(parts.counted_before),
             closing: AtomicBool::new(false),
-            published: parts.published,
+            visible_page: parts.visible_page,
             changed: parts.store.env().runtime.event(),
             followers: AtomicU64::new(0),
             window_files: WindowFiles::default(),

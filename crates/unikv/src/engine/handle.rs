@@ -5,9 +5,9 @@
 
 use crate::base::sync::Mutex;
 use crate::engine::background::workers;
-use crate::engine::publishing::Publisher;
 use crate::engine::read::moment::KeepsOpen;
 use crate::engine::stats::holders::ClosingReport;
+use crate::engine::stats_file::Publisher;
 use crate::engine::{Engine, open};
 use crate::error::{Error, Result};
 use crate::events::{self, Event, RecoveryReport};
@@ -95,7 +95,7 @@ impl Handle {
     /// Returns what was still open.
     pub(crate) fn close(&self) -> Result<ClosingReport> {
         self.engine.core.check_open()?;
-        let synced = self.engine.write.sync_and_mark();
+        let synced = self.engine.write.sync_and_note();
         let jobs = self.engine.background.check_jobs();
         self.engine.stop();
         let report = self.engine.read.still_open();

@@ -135,7 +135,7 @@ impl KeyspaceChanges {
     ) -> Result<T> {
         self.core.check_open()?;
         // The most of it while others write.
-        let synced = slip!(DropBeforeSync, Ok(()), self.write.sync_and_mark());
+        let synced = slip!(DropBeforeSync, Ok(()), self.write.sync_and_note());
         let mut commit = self.write.commit.lock();
         self.core.check_open()?;
         self.make_durable(&commit, synced)?;

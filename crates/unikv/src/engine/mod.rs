@@ -18,16 +18,16 @@ pub(crate) mod memory;
 #[cfg(all(test, unikv_model = "shuttle"))]
 mod models;
 pub(crate) mod open;
-pub(crate) mod published;
-pub(crate) mod publishing;
 pub(crate) mod read;
 pub(crate) mod recent;
 pub(crate) mod snapshots;
 pub(crate) mod space;
 pub(crate) mod stats;
+pub(crate) mod stats_file;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod uses;
+pub(crate) mod visible_page;
 pub(crate) mod window;
 pub(crate) mod write;
 
@@ -42,7 +42,7 @@ use crate::engine::core::{Core, CoreParts};
 use crate::engine::keyspaces::KeyspaceChanges;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
-use crate::engine::space::full::DiskFull;
+use crate::engine::space::full_disk::FullDisk;
 use crate::engine::stats::lifetime::LifetimeStats;
 use crate::engine::stats::{Stats, lifetime};
 use crate::engine::write::wal_sync::WalSync;
@@ -72,7 +72,7 @@ pub(crate) struct Engine {
 /// What [`Engine::new`] is made of.
 pub(crate) struct EngineParts {
     pub(crate) core: CoreParts,
-    pub(crate) full: DiskFull,
+    pub(crate) full_disk: FullDisk,
     pub(crate) view: View,
     pub(crate) last_seq: SeqNo,
     pub(crate) commit: Commit,
@@ -83,7 +83,7 @@ pub(crate) struct EngineParts {
 impl Engine {
     pub(crate) fn new(parts: EngineParts) -> Engine {
         let core = Core::new(parts.core);
-        let space = DiskSpace::new(&core, parts.full);
+        let space = DiskSpace::new(&core, parts.full_disk);
         let backpressure = Backpressure::new(&core, &space);
         let read = ReadState::new(&core, &space, &backpressure, parts.view, parts.last_seq);
         let catalog = Catalog::new(&core, &space, &read, parts.catalog);
@@ -130,7 +130,8 @@ impl Engine {
     pub(crate) fn store_lifetime(&self) {
         let mut catalog = self.catalog.lock();
         let directory = self.core.directory.lock();
-        if directory.is_none() || self.core.health.is_suspended() || self.space.full.is_full() {
+        if directory.is_none() || self.core.health.is_suspended() || self.space.full_disk.is_full()
+        {
             return;
         }
         let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
@@ -148,7 +149,7 @@ impl Engine {
         }
         let edit = VersionEdit {
             lifetime: Some(lifetime.encode()),
-            clock_ms: Some(clock.mark_ms()),
+            clock_ms: Some(clock.note_ms()),
             ..VersionEdit::default()
         };
         let _only_figures = catalog.manifest.append(&edit);
@@ -177,8 +178,8 @@ impl Engine {
             cache_hits: self.core.cache.hits(),
             cache_misses: self.core.cache.misses(),
             pins: self.read.pin_stats(&view.version),
-            disk_full: self.space.full.is_full(),
-            ballast_bytes: self.space.full.ballast_bytes(),
+            disk_full: self.space.full_disk.is_full(),
+            ballast_bytes: self.space.full_disk.ballast_bytes(),
             job_errors: self.background.job_errors(),
             listener_panics: self.core.events.panics() + self.core.progress_panics,
             in_memory_bytes: self.core.store.env().vfs.memory_bytes(),
@@ -240,7 +241,7 @@ impl Engine {
             .remove_files(self.write.wal_sync.drop_spare());
         self.read.views.release();
         self.core.store.remove_obsolete();
-        self.core.published.release();
+        self.core.visible_page.release();
         drop(self.core.directory.lock().take());
     }
 }

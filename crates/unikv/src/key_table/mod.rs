@@ -27,7 +27,7 @@ pub(crate) mod refs;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use crate::cache::read_buffers::{
+pub(crate) use crate::item_log::read_buffers::{
     LONGEST_BUFFER, ReadBuffer, ReadBuffers, capacity_for, has_long_head, is_tight,
 };
 pub(crate) use block::entry::{EntryValue, KeyEntry, OwnedEntry, OwnedValue};
@@ -46,6 +46,6 @@ pub(crate) use properties::{FileFacts, Properties};
 pub(crate) use reader::KeyTable;
 pub(crate) use reader::iter::KeyIter;
 pub(crate) use reader::section::KeySection;
-pub(crate) use reader::section::block_runs::RUNS_AT_ONCE;
+pub(crate) use reader::section::block_spans::SPANS_AT_ONCE;
 pub(crate) use reader::verify_file::verify_file;
 pub(crate) use refs::RecordFileRefs;

@@ -21,7 +21,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-mod block_runs;
+mod block_spans;
 mod compressed;
 mod hand_made;
 mod neighbours;

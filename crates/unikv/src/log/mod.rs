@@ -5,7 +5,7 @@
 //! - The one writer that began a log file appends to it. Recovery reads it and leaves it as it is.
 //! - A log is written over only once it is below the durable low-water mark, under a number and a
 //!   uid of its own: no record in it is both ours and of former use.
-//! - Everything below a [`DurableMark`] was durable when its record was written. Writers may be
+//! - Everything below a [`DurablePoint`] was durable when its record was written. Writers may be
 //!   late in claiming, never early.
 //! - Checksums are bound to uid and offset, so stale and foreign bytes do not verify.
 //! - The chain, a CRC-32C over all record headers, stands for every byte of a file; links name it.
@@ -39,13 +39,13 @@ const MAX_LOG_LEN: u64 = 1 << 48;
 
 /// A place below which everything was durable, in its file and in all files before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct DurableMark {
+pub(crate) struct DurablePoint {
     pub(crate) file: FileNumber,
     /// Never zero.
     pub(crate) offset: u64,
 }
 
-impl DurableMark {
+impl DurablePoint {
     /// Whether the byte at `offset` of `file` was durable.
     pub(crate) fn covers(self, file: FileNumber, offset: u64) -> bool {
         (self.file, self.offset) > (file, offset)
@@ -55,7 +55,7 @@ impl DurableMark {
 /// A segment of the log that was durable up to a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DurableSegment {
-    pub(crate) mark: DurableMark,
+    pub(crate) mark: DurablePoint,
     /// Of the file that the mark is in.
     pub(crate) uid: FileUid,
 }
@@ -81,14 +81,14 @@ struct RecordHeader {
     payload_crc: u32,
     payload_len: u32,
     kind: u8,
-    durable: Option<DurableMark>,
+    durable: Option<DurablePoint>,
 }
 
 impl RecordHeader {
     /// The header's bytes for a record at `offset` of the file (`number`, `uid`).
     fn encode(&self, number: FileNumber, uid: FileUid, offset: u64) -> [u8; RECORD_HEADER_LEN] {
         // A mark too far behind for the lag's 16 bits is left out: not to claim is always right.
-        let lag = |mark: &DurableMark| {
+        let lag = |mark: &DurablePoint| {
             let lag = number.0.checked_sub(mark.file.0)?;
             Some((u16::try_from(lag).ok()?, mark.offset))
         };
@@ -141,7 +141,7 @@ impl RecordHeader {
             payload_crc,
             payload_len,
             kind,
-            durable: (durable_offset != 0).then_some(DurableMark {
+            durable: (durable_offset != 0).then_some(DurablePoint {
                 file,
                 offset: durable_offset,
             }),

@@ -11,7 +11,7 @@
 //!
 //! One owner, no locks.
 
-use super::{DurableMark, KIND_END, RECORD_HEADER_LEN, RecordHeader};
+use super::{DurablePoint, KIND_END, RECORD_HEADER_LEN, RecordHeader};
 use crate::base::checksum::{self, Crc};
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
@@ -42,7 +42,7 @@ pub(crate) enum LogItem<'a> {
         /// Where the next record begins.
         end: u64,
         kind: u8,
-        durable: Option<DurableMark>,
+        durable: Option<DurablePoint>,
         payload: &'a [u8],
     },
     /// The log ends here, after a whole record.
@@ -73,7 +73,7 @@ pub(crate) struct LogReader {
     /// The log ends at `offset`, before the file does.
     has_ended: bool,
     chain: Crc,
-    greatest_mark: Option<DurableMark>,
+    greatest_point: Option<DurablePoint>,
     buffer: Vec<u8>,
     buffer_offset: u64,
 }
@@ -146,7 +146,7 @@ impl LogReader {
             bad: None,
             has_ended: false,
             chain: Crc::default(),
-            greatest_mark: None,
+            greatest_point: None,
             buffer: Vec::new(),
             buffer_offset: 0,
         })
@@ -289,8 +289,8 @@ impl LogReader {
 
     /// The greatest durable mark in the records that verified so far, and in the header of one that
     /// follows on such a record and whose payload did not: its claim was true when it was written.
-    pub(crate) fn greatest_mark(&self) -> Option<DurableMark> {
-        self.greatest_mark
+    pub(crate) fn greatest_point(&self) -> Option<DurablePoint> {
+        self.greatest_point
     }
 
     /// The uid in the file header.
@@ -330,7 +330,7 @@ impl LogReader {
         };
         let chain = self.chain.update(bytes);
         if trust == Trust::Headers {
-            self.greatest_mark = self.greatest_mark.max(header.durable);
+            self.greatest_point = self.greatest_point.max(header.durable);
         }
         let payload_offset = offset + RECORD_HEADER_LEN as u64;
         let payload_len = header.payload_len as usize;
@@ -342,7 +342,7 @@ impl LogReader {
         if !fits && !seeded!(TornPayloadReplayed) {
             return Ok(Err("a record's checksum does not match"));
         }
-        self.greatest_mark = self.greatest_mark.max(header.durable);
+        self.greatest_point = self.greatest_point.max(header.durable);
         self.chain = chain;
         Ok(Ok(header))
     }

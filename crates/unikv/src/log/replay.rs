@@ -181,7 +181,7 @@ fn apply(
     outcome: &mut ReplayOutcome,
 ) -> Result<()> {
     match kind {
-        wal::KIND_START | wal::KIND_MARK => Ok(()),
+        wal::KIND_START | wal::KIND_POINT => Ok(()),
         wal::KIND_EDITS => {
             let edits = wal::decode_edits(payload).map_err(|bad| bad.at(&segment.path, offset))?;
             outcome.manifest_edits = outcome.manifest_edits.max(edits);

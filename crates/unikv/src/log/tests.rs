@@ -38,8 +38,8 @@ fn reader(vfs: &SimVfs) -> LogReader {
     LogReader::open(vfs, &path(), FileKind::Wal, Some(DATABASE)).unwrap()
 }
 
-fn mark(offset: u64) -> Option<DurableMark> {
-    Some(DurableMark {
+fn mark(offset: u64) -> Option<DurablePoint> {
+    Some(DurablePoint {
         file: FileNumber(7),
         offset,
     })
@@ -91,7 +91,7 @@ fn records_of_all_sizes_are_read_back() {
     assert_eq!(found.chain(), log.chain());
     assert_eq!(found.offset(), log.end());
     assert_eq!(found.uid(), log.uid());
-    assert_eq!(found.greatest_mark(), mark(96));
+    assert_eq!(found.greatest_point(), mark(96));
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn marks_survive_their_encoding() {
         RecordHeader::decode(&bytes, number, uid, 1000).map(|header| header.durable)
     };
     let at = |file, offset| {
-        Some(DurableMark {
+        Some(DurablePoint {
             file: FileNumber(file),
             offset,
         })
@@ -383,7 +383,7 @@ fn marks_survive_their_encoding() {
 
 #[test]
 fn marks_cover_what_stands_below_them() {
-    let mark = DurableMark {
+    let mark = DurablePoint {
         file: FileNumber(5),
         offset: 100,
     };

@@ -11,7 +11,7 @@
 //!
 //! One owner, no locks.
 
-use super::{DurableMark, LogWriter};
+use super::{DurablePoint, LogWriter};
 use crate::base::coding::Decoder;
 use crate::base::file_header::FileKind;
 use crate::base::file_names;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// The kinds of record in a segment.
 pub(crate) const KIND_START: u8 = 1;
 pub(crate) const KIND_WRITE: u8 = 2;
-pub(crate) const KIND_MARK: u8 = 3;
+pub(crate) const KIND_POINT: u8 = 3;
 // 4 is the end of a log: see [`super::KIND_END`].
 pub(crate) const KIND_EDITS: u8 = 5;
 
@@ -249,7 +249,7 @@ impl WalWriter {
         number: FileNumber,
         prev: Option<SegmentEnd>,
         manifest_edits: u64,
-        durable: Option<DurableMark>,
+        durable: Option<DurablePoint>,
         spare: Option<&Path>,
     ) -> Result<WalWriter> {
         let path = store.dir().join(file_names::wal(number));
@@ -285,7 +285,7 @@ impl WalWriter {
     }
 
     /// Frames a write.
-    pub(crate) fn stage(&mut self, write: &WalWrite<'_>, durable: Option<DurableMark>) {
+    pub(crate) fn stage(&mut self, write: &WalWrite<'_>, durable: Option<DurablePoint>) {
         write.encode_prefix(&mut self.prefix);
         let parts = [self.prefix.as_slice(), write.ops];
         self.log.stage(KIND_WRITE, &parts, durable);
@@ -295,7 +295,7 @@ impl WalWriter {
     pub(crate) fn write_large(
         &mut self,
         write: &WalWrite<'_>,
-        durable: Option<DurableMark>,
+        durable: Option<DurablePoint>,
     ) -> Result<()> {
         write.encode_prefix(&mut self.prefix);
         let parts = [self.prefix.as_slice(), write.ops];
@@ -308,8 +308,8 @@ impl WalWriter {
     }
 
     /// Frames a record that only carries the durable mark.
-    pub(crate) fn stage_mark(&mut self, durable: DurableMark) {
-        self.log.stage(KIND_MARK, &[], Some(durable));
+    pub(crate) fn stage_point(&mut self, durable: DurablePoint) {
+        self.log.stage(KIND_POINT, &[], Some(durable));
     }
 
     /// Frames a record which says that the manifest has this many edits, durably.

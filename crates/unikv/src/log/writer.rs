@@ -11,7 +11,7 @@
 //!
 //! One owner, no locks.
 
-use super::{DurableMark, KIND_END, RECORD_HEADER_LEN, RecordHeader};
+use super::{DurablePoint, KIND_END, RECORD_HEADER_LEN, RecordHeader};
 use crate::base::checksum::Crc;
 use crate::base::file_header::{FileHeader, FileKind, HEADER_LEN};
 use crate::base::keys::{FileNumber, FileUid};
@@ -151,7 +151,7 @@ impl LogWriter {
     }
 
     /// Frames a record whose payload is the concatenation of `parts` into the staging buffer.
-    pub(crate) fn stage(&mut self, kind: u8, parts: &[&[u8]], durable: Option<DurableMark>) {
+    pub(crate) fn stage(&mut self, kind: u8, parts: &[&[u8]], durable: Option<DurablePoint>) {
         if self.stage_header(kind, parts, durable) {
             for part in parts {
                 self.staging.extend_from_slice(part);
@@ -181,7 +181,7 @@ impl LogWriter {
         &mut self,
         kind: u8,
         parts: &[&[u8]],
-        durable: Option<DurableMark>,
+        durable: Option<DurablePoint>,
     ) -> Result<()> {
         self.write_staged()?;
         self.stage_header(kind, parts, durable);
@@ -240,7 +240,7 @@ impl LogWriter {
     }
 
     /// Stages the header of a record; the payload must follow. False if nothing may be staged.
-    fn stage_header(&mut self, kind: u8, parts: &[&[u8]], durable: Option<DurableMark>) -> bool {
+    fn stage_header(&mut self, kind: u8, parts: &[&[u8]], durable: Option<DurablePoint>) -> bool {
         debug_assert_ne!(kind, 0, "kind zero is no record");
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let Ok(payload_len) = u32::try_from(len) else {

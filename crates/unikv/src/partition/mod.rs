@@ -19,7 +19,7 @@ pub(crate) mod view_cursor;
 pub(crate) mod visibility;
 
 pub(crate) use counters::ReadCounters;
-pub(crate) use hidden::gaps::HiddenRun;
+pub(crate) use hidden::gaps::SteppedOver;
 pub(crate) use large_files::LargeFiles;
 pub(crate) use view::{MemtableHandle, View};
 pub(crate) use visibility::{Horizon, Moment, Visibility};

@@ -19,8 +19,8 @@ mod key_version;
 pub(crate) mod meta;
 pub(crate) mod pointed;
 mod reader;
-mod runs;
 mod section_rebuild;
+mod spans;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ pub(crate) use key_version::KeyVersion;
 pub(crate) use meta::{RecordFileMeta, UNNUMBERED};
 pub(crate) use reader::RecordFile;
 pub(crate) use reader::parts::{Chunked, Opened, part_of, within};
-pub(crate) use runs::COALESCE_GAP_BYTES;
+pub(crate) use spans::COALESCE_GAP_BYTES;
 pub(crate) use stream::value_reader::ValueReader;
 pub(crate) use stream::{RecordHead, RecordStream};
 pub(crate) use warm::warm;

@@ -22,7 +22,7 @@ use crate::base::file_header::FileKind;
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::base::seeded::slip;
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{DurableMark, LogItem, LogReader, LogWriter, TailCut};
+use crate::log::{DurablePoint, LogItem, LogReader, LogWriter, TailCut};
 use crate::vfs::file_store::FileStore;
 use crate::vfs::{Access, Vfs, WriteMode};
 use current::{CURRENT_LEN, encode_current};
@@ -35,7 +35,7 @@ pub(crate) use tail::ManifestTail;
 
 /// The kinds of record in a manifest.
 pub(crate) const KIND_EDIT: u8 = 1;
-pub(crate) const KIND_MARK: u8 = 3;
+pub(crate) const KIND_POINT: u8 = 3;
 
 /// The manifest that edits are appended to.
 #[derive(Debug)]
@@ -185,12 +185,12 @@ impl Manifest {
     /// cannot be written the edit stands, and the next append will fail.
     fn claim_durable(&mut self) {
         self.synced_end = self.len;
-        self.poisoned = self.stage_and_write(KIND_MARK, &[]).err();
+        self.poisoned = self.stage_and_write(KIND_POINT, &[]).err();
     }
 
     /// Writes a record that says up to where the manifest is durable.
     fn stage_and_write(&mut self, kind: u8, payload: &[u8]) -> Result<()> {
-        let durable = DurableMark {
+        let durable = DurablePoint {
             file: self.number,
             offset: slip!(MarkAheadOfSync, self.len, self.synced_end),
         };

@@ -124,18 +124,18 @@ impl Clock {
     }
 
     /// What is to be noted of the job clock; 0: nothing, as no wall clock was right yet.
-    pub(crate) fn mark_ms(&self) -> u64 {
+    pub(crate) fn note_ms(&self) -> u64 {
         let look = self.look();
         if matches!(self.job_base_us.load(Ordering::Acquire), 0 | u64::MAX) {
             return 0;
         }
         let most_ms = self.most_job_ms(look);
-        let mark_ms = if look.wall_ms < RELEASED_MS {
+        let note_ms = if look.wall_ms < RELEASED_MS {
             most_ms.saturating_sub(self.step_ms)
         } else {
             most_ms.min(look.wall_ms)
         };
-        mark_ms.max(1)
+        note_ms.max(1)
     }
 
     /// By how much the job clock is behind the wall clock.
@@ -269,9 +269,9 @@ mod tests {
     #[test]
     fn an_opening_sets_the_clock_of_jobs_forward_by_less_than_an_hour() {
         let (sim, first) = clock(NOW, None);
-        assert_eq!((first.job_ms(), first.mark_ms()), (NOW, NOW));
+        assert_eq!((first.job_ms(), first.note_ms()), (NOW, NOW));
         sim.delay(Duration::from_secs(60));
-        let noted_ms = first.mark_ms();
+        let noted_ms = first.note_ms();
         assert_eq!((first.job_ms(), noted_ms), (NOW + 60_000, NOW + 60_000));
         // Ahead in the same opening.
         sim.set_wall_clock_ms(NOW + YEARS);
@@ -279,7 +279,7 @@ mod tests {
         // Ahead in the next one.
         let (sim, ahead) = clock(NOW + YEARS, Some(noted_ms));
         assert_eq!(ahead.job_ms(), noted_ms + MOST_STEP_MS);
-        assert_eq!(ahead.mark_ms(), ahead.job_ms());
+        assert_eq!(ahead.note_ms(), ahead.job_ms());
         let behind = NOW + YEARS - ahead.job_ms();
         assert_eq!(
             ahead.job_clock_behind(),
@@ -290,7 +290,7 @@ mod tests {
         ahead.trust_wall_clock();
         assert_eq!(ahead.job_ms(), NOW + YEARS + HOUR);
         assert_eq!(
-            (ahead.mark_ms(), ahead.job_clock_behind()),
+            (ahead.note_ms(), ahead.job_clock_behind()),
             (ahead.job_ms(), None)
         );
         // A follower sets nothing forward.
@@ -301,16 +301,16 @@ mod tests {
     #[test]
     fn a_right_wall_clock_sets_the_clock_of_jobs_back_and_an_impossible_one_does_not() {
         let (sim, right) = clock(NOW, Some(NOW + YEARS));
-        assert_eq!((right.job_ms(), right.mark_ms()), (NOW, NOW));
+        assert_eq!((right.job_ms(), right.note_ms()), (NOW, NOW));
         sim.set_wall_clock_ms(NOW + YEARS);
         assert_eq!(right.job_ms(), NOW + MOST_STEP_MS);
         let (_, wrong) = clock(5, Some(NOW));
-        assert_eq!((wrong.job_ms(), wrong.mark_ms()), (5, NOW));
+        assert_eq!((wrong.job_ms(), wrong.note_ms()), (5, NOW));
         // A new database waits for a wall clock that may be right.
         let (sim, new) = clock(5, None);
-        assert_eq!((new.job_ms(), new.mark_ms()), (5, 0));
+        assert_eq!((new.job_ms(), new.note_ms()), (5, 0));
         sim.set_wall_clock_ms(NOW);
-        assert_eq!((new.job_ms(), new.mark_ms()), (NOW, NOW));
+        assert_eq!((new.job_ms(), new.note_ms()), (NOW, NOW));
     }
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
             sim.set_wall_clock_ms(u64::MAX);
             let now_ms = clock.now_ms();
             assert!(now_ms >= u64::MAX / 1000 && clock.job_ms() <= now_ms + HOUR);
-            assert!(clock.mark_ms() <= now_ms + HOUR);
+            assert!(clock.note_ms() <= now_ms + HOUR);
             clock.trust_wall_clock();
             assert!(clock.job_clock_behind().is_some());
         }

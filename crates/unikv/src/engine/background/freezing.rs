@@ -41,7 +41,7 @@ impl Background {
 
     /// Freezes all open generations, as deletes have been flushed on a full disk.
     pub(super) fn freeze_for_space(&self) {
-        self.space.full.reclaim.frozen();
+        self.space.full_disk.reclaim.frozen();
         self.catalog.lock().freeze_all();
     }
 

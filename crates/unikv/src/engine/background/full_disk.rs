@@ -1,4 +1,4 @@
-//! What the flush worker does about a full disk (see [`crate::engine::space::disk_full`]).
+//! What the flush worker does about a full disk (see [`crate::engine::space::full_disk`]).
 
 use crate::engine::background::Background;
 use crate::events::Event;
@@ -14,7 +14,7 @@ const PLENTY: u64 = 4;
 impl Background {
     /// Looks after the space. Called by the flush worker before each job; says when to look again.
     pub(crate) fn maintain_disk_space(&self) -> Option<Duration> {
-        let space = &self.space.full;
+        let space = &self.space.full_disk;
         if space.is_full() {
             self.tend_full_disk();
             return Some(PROBE_EVERY);
@@ -26,7 +26,7 @@ impl Background {
     }
 
     fn tend_full_disk(&self) {
-        let space = &self.space.full;
+        let space = &self.space.full_disk;
         space.release_ballast(&self.core.store);
         self.core
             .store
@@ -73,7 +73,7 @@ impl Background {
     /// Once deletes pause, or fill a good part of the memtable, seals it, so that they are flushed
     /// and merged and what they deleted becomes garbage.
     fn seal_deletes(&self) {
-        let reclaim = &self.space.full.reclaim;
+        let reclaim = &self.space.full_disk.reclaim;
         let wanted = reclaim.wanted();
         let paused = self.idle_time(self.core.now()) >= PROBE_EVERY;
         if reclaim.is_sealed(wanted) {
@@ -83,7 +83,7 @@ impl Background {
             return;
         };
         let bytes = commit.memtable.table.bytes() as u64;
-        if !paused && bytes < self.space.full.memtable_bytes() / 4 {
+        if !paused && bytes < self.space.full_disk.memtable_bytes() / 4 {
             return;
         }
         if commit.wal.is_some() && !commit.memtable.table.is_empty() {

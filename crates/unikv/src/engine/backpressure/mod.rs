@@ -11,13 +11,13 @@
 //!
 //! Locks: `debt` and `merges`, leaves. Nothing is held during a pause.
 
-mod debt;
+mod owed;
 mod slowdown;
 
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::engine::backpressure::debt::{Debt, LONGEST_PAUSE_NS};
+use crate::engine::backpressure::owed::{LONGEST_PAUSE_NS, Owed};
 use crate::engine::backpressure::slowdown::Slowdown;
 use crate::engine::core::Core;
 use crate::engine::space::DiskSpace;
@@ -78,7 +78,7 @@ pub(crate) struct Pressure {
     merges: Mutex<MergePace>,
     /// UnsortedStores are so full that bytes cost something.
     unsorted_costs: AtomicBool,
-    debt: Mutex<Debt>,
+    owed: Mutex<Owed>,
     /// Whether something may be owed.
     is_owed: AtomicBool,
     slowdown: Slowdown,
@@ -202,7 +202,7 @@ impl Backpressure {
             .max(index_fill(sums.index_bytes, limits));
         let space = self.space.space_of(&view.version, self.space.horizon());
         self.space.update_tombstone_debt(&space);
-        self.space.full.note_data(space.file_bytes());
+        self.space.full_disk.note_data(space.file_bytes());
         let fill = self.space.space_fill(view, &space);
         let costs = [
             cost(sealed, BEGIN, self.state.memtables_ns_per_kib()),
@@ -249,7 +249,7 @@ impl Backpressure {
             return false;
         }
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
-        self.state.debt.lock().would_pause(cost, self.now_ns())
+        self.state.owed.lock().would_pause(cost, self.now_ns())
     }
 
     fn now_ns(&self) -> i64 {
@@ -264,7 +264,7 @@ impl Backpressure {
         if ns_per_kib == 0 {
             let is_owed = &pressure.is_owed;
             if is_owed.load(Ordering::Relaxed) && is_owed.swap(false, Ordering::Relaxed) {
-                *pressure.debt.lock() = Debt::default();
+                *pressure.owed.lock() = Owed::default();
             }
             return;
         }
@@ -273,12 +273,12 @@ impl Backpressure {
         let of_freed = written.freed.saturating_mul(of_space) >> 10;
         let cost = i64::try_from(of_bytes.saturating_add(of_freed)).unwrap_or(i64::MAX);
         pressure.is_owed.store(true, Ordering::Relaxed);
-        let added = pressure.debt.lock().add(cost, self.now_ns());
+        let added = pressure.owed.lock().add(cost, self.now_ns());
         let Some(pause) = added.filter(|_| may_pause || seeded!(HastyPauses)) else {
             return;
         };
         let took = self.delay(pause);
-        pressure.debt.lock().credit(cost, took - pause);
+        pressure.owed.lock().credit(cost, took - pause);
         let cause = pressure.cause.load(Ordering::Relaxed);
         let cause = CAUSES.get(cause).copied().unwrap_or(StallCause::Memtables);
         self.core.counters.count_pause(cause, took.unsigned_abs());

@@ -54,7 +54,7 @@ impl Catalog {
     pub(crate) fn renew_full_manifest(&self, catalog: &mut CatalogState) -> Result<()> {
         match catalog.manifest.poisoned() {
             Some(error) if is_mendable(error, &self.core.store) => {
-                let made = self.core.published.make_up(&self.core.store);
+                let made = self.core.visible_page.make_up(&self.core.store);
                 made.inspect_err(|error| self.space.note_full(error))?;
                 self.renew_manifest(catalog)
             }
@@ -67,7 +67,7 @@ impl Catalog {
     pub(crate) fn renew_long_manifest(&self, catalog: &mut CatalogState) {
         let long = catalog.manifest_snapshot_len * MANIFEST_GROWTH;
         let long = long.max(MANIFEST_LEAST_BYTES.min(self.core.memory.plan.manifest_bytes));
-        if catalog.manifest.len() >= long && !self.space.full.is_full() {
+        if catalog.manifest.len() >= long && !self.space.full_disk.is_full() {
             let _noted = self.renew_manifest(catalog);
         }
     }
@@ -109,7 +109,7 @@ impl Catalog {
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);
         self.is_staying.store(false, Ordering::Release);
-        self.core.published.edits(catalog.manifest.edits());
+        self.core.visible_page.edits(catalog.manifest.edits());
         catalog.manifest_snapshot_len = catalog.manifest.len();
         let orphans: Vec<PathBuf> = catalog.quarantined.drain(..).collect();
         self.core

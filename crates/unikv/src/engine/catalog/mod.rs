@@ -104,7 +104,7 @@ impl Catalog {
         let now = self.core.now();
         if self.core.clock.is_needed() {
             // An edit takes the place of the mark that would be due within a minute.
-            edit.clock_ms = Some(self.core.clock.mark_ms());
+            edit.clock_ms = Some(self.core.clock.note_ms());
         }
         let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();
         let mut context = ApplyContext {
@@ -157,7 +157,7 @@ impl Catalog {
             view.version = version;
             publish(view);
         });
-        self.core.published.edits(catalog.manifest.edits());
+        self.core.visible_page.edits(catalog.manifest.edits());
         dropped.mark_obsolete(|file| self.core.window_files.mark_obsolete(file));
         self.core.note_changes();
         self.renew_long_manifest(catalog);

@@ -142,7 +142,7 @@ impl<'a> Pinned<'a> {
             }
         }
         if core.clock.is_needed() {
-            snapshot.clock_ms = Some(core.clock.mark_ms());
+            snapshot.clock_ms = Some(core.clock.note_ms());
         }
         let mut record_files: Vec<_> = version.record_files().iter().cloned().collect();
         if !seeded!(CheckpointForgetsBlobs) {

@@ -8,8 +8,8 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::open::progress as opening;
 use crate::engine::open::recovery::{self, Allowance, WalReplay};
-use crate::engine::published::{PublishedPage, VisibleSeq};
 use crate::engine::read::ReadState;
+use crate::engine::visible_page::{FollowedPage, VisibleSeq};
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::replay;
 use crate::partition::{MemtableHandle, View};
@@ -30,7 +30,7 @@ const MOST_REST: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(super) struct Progress {
     /// Of the opening that is followed.
-    page: Option<PublishedPage>,
+    page: Option<FollowedPage>,
     files: Files,
     log: LogMemtables,
     /// What there was to see when the last state was made.
@@ -97,20 +97,20 @@ impl Progress {
     /// Looks who writes. A page that is held is that of the one opening there can be.
     fn look(&mut self, shared: &Shared) -> Result<World> {
         let store = &shared.core.store;
-        let held = |page: &PublishedPage| page.is_held(store.dir());
+        let held = |page: &FollowedPage| page.is_held(store.dir());
         let is_known = match &self.page {
             Some(page) => held(page)?,
             None => false,
         };
         if !is_known {
-            self.page = PublishedPage::open(store)?;
+            self.page = FollowedPage::open(store)?;
         }
         let writer = match &self.page {
             Some(page) if held(page)? => match page.visible() {
                 Some(_) => Writer::Opened(page.uid(), page.edits()),
                 None => Writer::Opening(page.uid()),
             },
-            page => Writer::Nobody(page.as_ref().map(PublishedPage::uid)),
+            page => Writer::Nobody(page.as_ref().map(FollowedPage::uid)),
         };
         let manifest = Manifest::read_current(&*store.env().vfs, store.dir())?.uid;
         Ok(World { writer, manifest })
@@ -202,7 +202,7 @@ impl Progress {
     fn agree(
         &mut self,
         shared: &Shared,
-        page: &PublishedPage,
+        page: &FollowedPage,
     ) -> Result<(Arc<Version>, u64, VisibleSeq)> {
         let too_early = || Error::internal("a database that is opened shows nothing");
         let mut ingests = 0;

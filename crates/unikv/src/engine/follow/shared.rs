@@ -7,11 +7,11 @@ use crate::engine::backpressure::Backpressure;
 use crate::engine::core::{Core, CoreParts};
 use crate::engine::memory::{Arbiter, MemoryPlan};
 use crate::engine::open::stored_options;
-use crate::engine::published::Published;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
-use crate::engine::space::full::DiskFull;
+use crate::engine::space::full_disk::FullDisk;
 use crate::engine::stats::lifetime::LifetimeStats;
+use crate::engine::visible_page::VisiblePage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Events;
 use crate::memtable::ArenaPool;
@@ -94,7 +94,7 @@ impl Shared {
         let store = FileStore::new(env.clone(), dir.to_owned(), tail.database(), usize::MAX);
         // That opens a file once more, by a name that may be gone.
         store.read_through();
-        let full = DiskFull::at_open(&store, plan.memtable_bytes, false);
+        let full = FullDisk::at_open(&store, plan.memtable_bytes, false);
         let memory = Arbiter::new(plan, &pool, &cache, env.runtime.process());
         let core = Core::new(CoreParts {
             options,
@@ -107,7 +107,7 @@ impl Shared {
             next_file: 0,
             counted_before: LifetimeStats::default(),
             events: Events::default(),
-            published: Published::default(),
+            visible_page: VisiblePage::default(),
             directory: Box::new(NoLock),
             outside: env,
             progress_panics: 0,

@@ -164,7 +164,7 @@ fn an_ingest_is_shown_with_its_mark_or_not_at_all() {
     let entries = [("ingested", Some("value"))].map(crate::Result::Ok);
     db.ingest_sorted(entries, Some(b"mark")).unwrap();
     // As it is after its edit, and before its number is published.
-    let published = &db.0.engine.core.published;
+    let published = &db.0.engine.core.visible_page;
     let last = SeqNo(db.0.engine.read.visible_seq.load(Ordering::Acquire));
     published.seq(SeqNo(last.0 - 1));
     let refreshed = follower.refresh();

@@ -6,8 +6,8 @@
 
 use crate::base::keys::FileNumber;
 use crate::engine::catalog::manifest_renewal::is_mendable;
-use crate::engine::published::Published;
-use crate::engine::space::full::DiskFull;
+use crate::engine::space::full_disk::FullDisk;
+use crate::engine::visible_page::VisiblePage;
 use crate::error::{Error, Result};
 use crate::version::Version;
 use crate::version::manifest::{Manifest, StayingManifest};
@@ -22,7 +22,7 @@ pub(super) struct Before {
 
 /// What was written.
 pub(super) struct FirstWrites {
-    pub(super) published: Published,
+    pub(super) visible_page: VisiblePage,
     pub(super) manifest: Manifest,
     /// Why nothing could be, if that is so.
     pub(super) refused: Option<Error>,
@@ -32,14 +32,14 @@ pub(super) struct FirstWrites {
 /// with the next number.
 pub(super) fn write_first(
     store: &FileStore,
-    space: &DiskFull,
+    space: &FullDisk,
     version: &mut Version,
     before: Before,
     next_file: &mut u64,
 ) -> Result<FirstWrites> {
-    let published = Published::default();
+    let visible_page = VisiblePage::default();
     let write = || {
-        published.make_up(store)?;
+        visible_page.make_up(store)?;
         let number = FileNumber(*next_file);
         *next_file += 1;
         version.counters.next_file = *next_file;
@@ -54,7 +54,7 @@ pub(super) fn write_first(
         (written, _) => (written?, None),
     };
     Ok(FirstWrites {
-        published,
+        visible_page,
         manifest,
         refused,
     })

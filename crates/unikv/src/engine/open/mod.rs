@@ -25,8 +25,8 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::catalog::gone::GoneKeyspaces;
 use crate::engine::core::CoreParts;
-use crate::engine::space::debt::Freed;
-use crate::engine::space::full::DiskFull;
+use crate::engine::space::estimates::Freed;
+use crate::engine::space::full_disk::FullDisk;
 use crate::engine::stats::lifetime::{self, LifetimeStats};
 use crate::engine::write::wal_sync::WalSync;
 use crate::engine::{Engine, EngineParts};
@@ -263,7 +263,7 @@ impl<'a> Opening<'a> {
         let noted_ms = version.counters.job_clock_ms();
         let clock = Arc::new(Clock::new(&self.env.runtime, noted_ms));
         // Also where nothing expires yet: that this has been opened counts from the first write on.
-        version.counters.clock_ms = clock.mark_ms();
+        version.counters.clock_ms = clock.note_ms();
         clock.noted(self.env.runtime.now());
         if expires || version.expires() {
             clock.need();
@@ -274,7 +274,7 @@ impl<'a> Opening<'a> {
         let window = self.window(&store, &cache, &mut version, &outcome, last_seq)?;
         self.progress.check_process()?;
         let bytes = self.plan.memtable_bytes;
-        let space = DiskFull::at_open(&store, bytes, !self.options.in_memory);
+        let space = FullDisk::at_open(&store, bytes, !self.options.in_memory);
         let wal_number = self.take_number();
         // Old segments are needed as long as a recovered memtable is not in tables. The mark stays
         // where it was, at a segment whose name is known to be durable: a sync of the directory
@@ -370,13 +370,13 @@ impl<'a> Opening<'a> {
                 hash_seed: catalog.version.counters.hash_seed,
                 next_file: self.next_file,
                 counted_before: self.counted_before.clone(),
-                published: first.published,
+                visible_page: first.visible_page,
                 directory: lock,
                 events: mem::take(&mut self.events),
                 outside: self.outside.clone(),
                 progress_panics: self.progress.panics(),
             },
-            full: space,
+            full_disk: space,
             view,
             last_seq,
             commit,
@@ -387,7 +387,7 @@ impl<'a> Opening<'a> {
             engine.write.poison_wal(&error);
         }
         let edits = engine.catalog.manifest_edits();
-        engine.core.published.begin(last_seq, logged, edits);
+        engine.core.visible_page.begin(last_seq, logged, edits);
         engine.core.window_files.recover(window.files);
         Ok(engine)
     }

@@ -65,7 +65,7 @@ fn unneeded<'a>(
         let stays = match name {
             FileName::Current | FileName::Lock | FileName::Ballast => true,
             // Only a repair opens a directory that holds them, and it removes them itself.
-            FileName::Repairing | FileName::SortRun(_) => true,
+            FileName::Repairing | FileName::Spill(_) => true,
             FileName::Manifest(n) => *n == needed.manifest,
             FileName::Wal(n) if seeded!(SweepNeededLog) => *n > needed.low_water,
             FileName::Wal(n) if past.contains(n) => true,

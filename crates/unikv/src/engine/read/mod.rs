@@ -328,14 +328,14 @@ impl ReadState {
     pub(crate) fn publish_seq(&self, seq: SeqNo) {
         let ordering = order(Weakness::Visible, Ordering::Release);
         self.visible_seq.store(seq.0, ordering);
-        self.core.published.seq(seq);
+        self.core.visible_page.seq(seq);
         self.core.note_changes();
     }
 
     /// As [`ReadState::publish_seq`], where the number is in no record of the log.
     pub(crate) fn publish_unlogged_seq(&self, seq: SeqNo) {
         self.visible_seq.store(seq.0, Ordering::Release);
-        self.core.published.unlogged_seq(seq);
+        self.core.visible_page.unlogged_seq(seq);
         self.core.note_changes();
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize};
-use crate::engine::space::debt::TombstoneDebt;
+use crate::engine::space::estimates::Estimates;
 use crate::testing::loom_model::{beside, errs, holds};
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@
 use crate::base::keys::Kind;
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::space::debt::{Freed, KnownSpace};
+use crate::engine::space::estimates::{Freed, KnownSpace};
 use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
 use crate::jobs::compact::gc;
 use crate::jobs::compact::left_alone::LeftAlone;
@@ -28,7 +28,7 @@ impl DiskSpace {
     /// that expires: it is asked for at every seal and by every job, and the sum is over all files.
     pub(crate) fn space_of(&self, version: &Arc<Version>, horizon: Horizon) -> Space {
         let unreadable = self.unreadable.files();
-        let mut known = self.debt.known.lock();
+        let mut known = self.estimates.known.lock();
         let is_same = |known: &&KnownSpace| {
             known.horizon == horizon
                 && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(version))
@@ -54,7 +54,7 @@ impl DiskSpace {
     /// How full the space promise is at worst: 1 when files may take all that is promised, jobs
     /// included; 0 when there is no garbage at all.
     pub(crate) fn space_fill(&self, view: &View, space: &Space) -> f64 {
-        let hidden = self.debt.freed_in(view.sealed.len());
+        let hidden = self.estimates.freed_in(view.sealed.len());
         space.fill(self.space_limit(), hidden)
     }
 
@@ -63,7 +63,7 @@ impl DiskSpace {
         let limit = self.space_limit();
         let excess = space.without_snapshots().excess(limit, Pressure::Alone);
         let presses = space.obsolete_bytes_in_all > 0 && excess > 0;
-        let reclaim = &self.debt;
+        let reclaim = &self.estimates;
         let stored = space.live_bytes + space.key_table_bytes;
         let alike = space.entries.saturating_sub(space.outliers.count);
         let mean = stored
@@ -98,10 +98,10 @@ impl DiskSpace {
         };
         let records: u64 = batches().map(|batch| hides(batch) as u64).sum();
         let bytes: u64 = batches().map(|b| b.user_bytes_here() as u64).sum();
-        let mean = self.debt.mean_record_bytes.load(Ordering::Relaxed);
+        let mean = self.estimates.mean_record_bytes.load(Ordering::Relaxed);
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let freed = signed(records.saturating_mul(mean)) - signed(bytes);
-        if !self.debt.has_outliers.load(Ordering::Relaxed) {
+        if !self.estimates.has_outliers.load(Ordering::Relaxed) {
             return freed;
         }
         let version = version();
@@ -142,13 +142,15 @@ impl DiskSpace {
 
     /// Whether the writes in the memtable free so much that it is to be sealed.
     pub(crate) fn hides_too_much(&self, freed: Freed) -> bool {
-        freed.bytes_with_ranges() > self.debt.memtable_limit.load(Ordering::Relaxed)
+        freed.bytes_with_ranges() > self.estimates.memtable_limit.load(Ordering::Relaxed)
     }
 
     /// A memtable begins.
     pub(crate) fn memtable_begins(&self) {
         let deletes = self.core.counters.deletes.load(Ordering::Relaxed);
-        self.debt.deletes_before.store(deletes, Ordering::Relaxed);
+        self.estimates
+            .deletes_before
+            .store(deletes, Ordering::Relaxed);
     }
 
     /// Whether there are this many deletes in the memtable that scans gain from its flush and
@@ -156,12 +158,12 @@ impl DiskSpace {
     #[inline]
     pub(crate) fn has_many_deletes(&self) -> bool {
         let deletes = self.core.counters.deletes.load(Ordering::Relaxed);
-        deletes.saturating_sub(self.debt.deletes_before.load(Ordering::Relaxed)) >= MANY
+        deletes.saturating_sub(self.estimates.deletes_before.load(Ordering::Relaxed)) >= MANY
     }
 
     /// The oldest snapshot has gone: wakes the background if it kept much.
     pub(crate) fn snapshot_released(&self) {
-        if self.debt.waits_for_snapshots() {
+        if self.estimates.waits_for_snapshots() {
             self.core.work.notify();
         }
     }
@@ -170,7 +172,7 @@ impl DiskSpace {
     /// idle, or whether it has this many large values that overwritten ones among them may take as
     /// much.
     pub(crate) fn is_worth_a_flush(&self, memtable: &MemtableHandle) -> bool {
-        let worth = self.debt.writes_worth_a_flush.load(Ordering::Relaxed);
+        let worth = self.estimates.writes_worth_a_flush.load(Ordering::Relaxed);
         let most_large = MEMTABLES_WHEN_IDLE * self.core.memory.plan.memtable_bytes;
         let supersedes = worth > 0 && memtable.table.len() as u64 >= worth;
         supersedes || memtable.table.has_ranges() || memtable.large.bytes() > most_large

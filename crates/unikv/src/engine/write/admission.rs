@@ -56,7 +56,7 @@ impl WritePath {
         let others_bytes: usize = others().map(|write| write.batch.byte_len()).sum();
         let bytes = own.batch.byte_len() + others_bytes;
         self.space.probe_after(bytes as u64);
-        let is_full = self.space.full.is_full();
+        let is_full = self.space.full_disk.is_full();
         let are_plain = own.is_plain() && others().all(Write::is_plain);
         if !is_full && are_plain && self.backpressure.is_off() {
             return Ok(());
@@ -94,7 +94,7 @@ impl WritePath {
                 return self.space.check_space();
             }
             room -= need;
-            self.space.full.reclaim.want();
+            self.space.full_disk.reclaim.want();
             Ok(())
         };
         // The leader's own batch comes first in the group.
@@ -145,7 +145,7 @@ impl WritePath {
 
     /// While the disk is full a delete waits for the flush after which a poisoned log begins again.
     pub(crate) fn await_new_log(&self, commit: &mut Commit, may_wait: bool) -> Result<()> {
-        if !self.space.full.is_full() || self.core.health.poisoned().is_none() {
+        if !self.space.full_disk.is_full() || self.core.health.poisoned().is_none() {
             return Ok(());
         }
         self.core.health.check_fatal()?;

@@ -111,7 +111,7 @@ impl WritePath {
 
     /// Gives up the segments below `low_water`, which is durable, but for a spare and the window.
     pub(crate) fn retire_below(&self, low_water: FileNumber) {
-        let spare_bytes = self.space.full.spare_bytes();
+        let spare_bytes = self.space.full_disk.spare_bytes();
         let retired = self.wal_sync.retire_below(low_water, spare_bytes);
         self.core.store.remove_files(retired);
         if self.core.options.change_window_bytes > 0 {

@@ -22,7 +22,7 @@ use crate::engine::write::queue::{Lead, Request, Turn, Write};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Wait;
-use crate::log::{DurableMark, WalWrite, WalWriter};
+use crate::log::{DurablePoint, WalWrite, WalWriter};
 use crate::memtable::{Batch, Memtable, OpsIter};
 use std::sync::Arc;
 
@@ -253,7 +253,7 @@ impl WritePath {
             let what = "the database has used up its 2^56 sequence numbers";
             return Err(Error::invalid(what, "copy it into a new database"));
         }
-        let durable = self.wal_sync.durable_mark();
+        let durable = self.wal_sync.durable_point();
         let Some((wal, segment)) = &mut commit.wal else {
             return Err(Error::writes_suspended("the log has no segment", "retry"));
         };
@@ -282,7 +282,7 @@ fn append_batches(
     wal: &mut WalWriter,
     group: &[Write<'_>],
     mut seq: SeqNo,
-    durable: Option<DurableMark>,
+    durable: Option<DurablePoint>,
 ) -> Result<()> {
     for Write { batch, .. } in group {
         let write = WalWrite {

@@ -16,7 +16,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::backpressure::Written;
 use crate::engine::memory::LargeBatchTurn;
-use crate::engine::space::debt::Freed;
+use crate::engine::space::estimates::Freed;
 use crate::engine::write::blobs::files_of;
 use crate::engine::write::queue::{Write, WriteMode};
 use crate::engine::write::{Commit, WritePath};
@@ -148,7 +148,7 @@ impl WritePath {
             let files = full.large.all().into_iter();
             files.for_each(|file| commit.memtable.large.insert(file));
         } else {
-            self.space.debt.sealed(freed);
+            self.space.estimates.sealed(freed);
         }
         self.read.update_view(|view| {
             view.memtable = commit.memtable.clone();

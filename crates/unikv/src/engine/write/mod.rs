@@ -32,7 +32,7 @@ use crate::engine::core::Core;
 use crate::engine::read::ReadState;
 use crate::engine::recent::RecentWrites;
 use crate::engine::space::DiskSpace;
-use crate::engine::space::debt::Freed;
+use crate::engine::space::estimates::Freed;
 use crate::engine::uses::Uses;
 use crate::engine::write::queue::WriteQueue;
 use crate::engine::write::wal_sync::{Begun, Segment, WalSync};
@@ -119,7 +119,8 @@ impl WritePath {
         self.ready_log(commit, may_wait)?;
         let filled = commit.memtable.table.bytes();
         let most_bytes = self.core.memory.memtable_bytes();
-        let is_full = (filled + bytes) as u64 > most_bytes.min(self.space.full.memtable_bytes())
+        let is_full = (filled + bytes) as u64
+            > most_bytes.min(self.space.full_disk.memtable_bytes())
             || self.is_full_of_large(&commit.memtable)
             || commit.memtable.table.is_full_of_ranges()
             || self.space.hides_too_much(commit.freed);
@@ -212,7 +213,9 @@ impl WritePath {
         let others = self.read.view.load().others_seq();
         let memtable = commit.memtable.table.next(&self.core.pool, others);
         commit.memtable = MemtableHandle::new(memtable, number);
-        self.space.debt.sealed(std::mem::take(&mut commit.freed));
+        self.space
+            .estimates
+            .sealed(std::mem::take(&mut commit.freed));
         self.space.memtable_begins();
         commit.is_watched = false;
         let memtable = commit.memtable.clone();
@@ -278,7 +281,7 @@ impl WritePath {
 
     /// As [`Self::sync_wal`], and notes in the log how far it is durable, so that damage below
     /// that point is distinguished from a torn tail.
-    pub(crate) fn sync_and_mark(&self) -> Result<()> {
+    pub(crate) fn sync_and_note(&self) -> Result<()> {
         if self.core.health.is_suspended() {
             // What is acknowledged becomes durable in tables; then the log begins again.
             match self.flush_memtables() {
@@ -290,10 +293,10 @@ impl WritePath {
         }
         self.sync_wal()?;
         let mut commit = self.commit.lock();
-        let Some(mark) = self.wal_sync.durable_mark() else {
+        let Some(mark) = self.wal_sync.durable_point() else {
             return Ok(());
         };
-        self.append_note(&mut commit, |wal| wal.stage_mark(mark))
+        self.append_note(&mut commit, |wal| wal.stage_point(mark))
     }
 }
 

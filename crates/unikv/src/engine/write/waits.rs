@@ -30,7 +30,7 @@ impl WritePath {
     /// Whether the disk, which is full or small, keeps as many segments of the log as it may,
     /// however short the sealed memtables are.
     pub(super) fn is_tight(&self) -> bool {
-        (self.space.full.is_full() || self.space.full.is_small())
+        (self.space.full_disk.is_full() || self.space.full_disk.is_small())
             && self.read.view.load().sealed.len() >= MAX_SEALED
     }
 

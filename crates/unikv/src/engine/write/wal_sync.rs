@@ -19,7 +19,7 @@ use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{FairMutex, Mutex, Weakness, is_weak};
 use crate::error::{Error, Result};
-use crate::log::{DurableMark, DurableSegment, SegmentEnd, WalWriter, covered_until};
+use crate::log::{DurablePoint, DurableSegment, SegmentEnd, WalWriter, covered_until};
 use crate::vfs::SyncFile;
 use crate::vfs::file_store::FileStore;
 use std::collections::VecDeque;
@@ -220,7 +220,7 @@ impl WalSync {
     ) -> Result<Begun> {
         let spare = self.take_spare();
         let over = spare.as_ref().map(|spare| &*spare.path);
-        let begun = WalWriter::create(store, number, prev, edits, self.durable_mark(), over);
+        let begun = WalWriter::create(store, number, prev, edits, self.durable_point(), over);
         let recycled = begun.as_ref().is_ok_and(WalWriter::is_recycled);
         let remove = |path: &Path| drop(store.env().vfs.remove(path));
         if let Some(spare) = spare.as_ref().filter(|_| !recycled) {
@@ -257,7 +257,7 @@ impl WalSync {
                 return Err(error);
             }
             let offset = segment.durable.load(Ordering::Relaxed);
-            let mark = DurableMark {
+            let mark = DurablePoint {
                 file: segment.number,
                 offset,
             };
@@ -289,7 +289,7 @@ impl WalSync {
     }
 
     /// Everything before this mark is durable.
-    pub(crate) fn durable_mark(&self) -> Option<DurableMark> {
+    pub(crate) fn durable_point(&self) -> Option<DurablePoint> {
         self.durable_segment().map(|durable| durable.mark)
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! - What lies as flushes wrote it is copied once. What a slice, a collection or an ingest has
-//!   written, a *run*, is copied again only when it grows by half at least.
+//!   written, a *stretch*, is copied again only when it grows by half at least.
 //! - As much is chosen at a time as there may be garbage: until the last of a file's values has
 //!   moved it is on the disk twice. The oldest come first and what has moved counts as garbage, so
 //!   the next slice chooses the same files again.
@@ -23,10 +23,14 @@ use std::sync::Arc;
 const MOST_VICTIMS: usize = 1 << 10;
 
 /// Files to be clustered together, in which at most `most_bytes` live, so that no key table has
-/// more than `most_runs`. None: neighbours lie together, or what does not is less than the key
+/// more than `most_stretches`. None: neighbours lie together, or what does not is less than the key
 /// tables that would be written again.
-pub(crate) fn choose(version: &Version, most_bytes: u64, most_runs: usize) -> Vec<Arc<RecordFile>> {
-    let files = Files::new(version, most_runs);
+pub(crate) fn choose(
+    version: &Version,
+    most_bytes: u64,
+    most_stretches: usize,
+) -> Vec<Arc<RecordFile>> {
+    let files = Files::new(version, most_stretches);
     if files.spread.is_empty() {
         return Vec::new();
     }
@@ -62,17 +66,17 @@ pub(crate) fn bytes_to_move(table: &KeyTableMeta, is_victim: impl Fn(FileNumber)
 /// The files of a version out of which values are to move.
 struct Files<'a> {
     version: &'a Version,
-    /// Runs that a key table may have.
-    most_runs: usize,
+    /// Stretches that a key table may have.
+    most_stretches: usize,
     /// What is to move out of each, of all key tables.
     spread: HashMap<FileNumber, u64>,
 }
 
 impl<'a> Files<'a> {
-    fn new(version: &'a Version, most_runs: usize) -> Files<'a> {
+    fn new(version: &'a Version, most_stretches: usize) -> Files<'a> {
         let mut files = Files {
             version,
-            most_runs,
+            most_stretches,
             spread: HashMap::new(),
         };
         let mut spread: HashMap<FileNumber, u64> = HashMap::new();
@@ -152,7 +156,7 @@ impl<'a> Files<'a> {
         // Large values are as good alone.
         let large = slip!(ClusterLarge, u64::MAX, STREAMED_BYTES.into());
         let is_large = |refs: &RecordFileRefs| refs.bytes / refs.count.max(1) >= large;
-        let (mut flushed, mut runs) = (Vec::new(), Vec::new());
+        let (mut flushed, mut stretches) = (Vec::new(), Vec::new());
         for refs in &table.refs {
             match self.version.record_files().get(refs.file) {
                 // Those of an UnsortedStore, and those in which it has values: they would not be
@@ -160,30 +164,32 @@ impl<'a> Files<'a> {
                 Some(listed) if listed.is_table() || listed.is_named_by_tables() => {}
                 Some(_) if is_large(refs) => {}
                 Some(listed) if listed.file.meta().is_flushed() => flushed.push(refs),
-                Some(_) => runs.push(refs),
+                Some(_) => stretches.push(refs),
                 None => {}
             }
         }
-        if flushed.len() + runs.len() <= MOST_FILES {
+        if flushed.len() + stretches.len() <= MOST_FILES {
             flushed.clear();
         }
-        flushed.into_iter().chain(smallest(runs, self.most_runs))
+        flushed
+            .into_iter()
+            .chain(smallest(stretches, self.most_stretches))
     }
 }
 
-/// The runs that become one so that there are no more than `most`.
-fn smallest(mut runs: Vec<&RecordFileRefs>, most: usize) -> Vec<&RecordFileRefs> {
-    if runs.len() <= most {
+/// The stretches that become one so that there are no more than `most`.
+fn smallest(mut stretches: Vec<&RecordFileRefs>, most: usize) -> Vec<&RecordFileRefs> {
+    if stretches.len() <= most {
         return Vec::new();
     }
-    runs.sort_unstable_by_key(|refs| refs.bytes);
-    let least = (runs.len() + 1 - most).max(2);
+    stretches.sort_unstable_by_key(|refs| refs.bytes);
+    let least = (stretches.len() + 1 - most).max(2);
     let mut bytes = 0;
     let grows = |(nth, refs): &(usize, &RecordFileRefs)| {
         let goes = *nth < least || refs.bytes <= bytes / 2;
         bytes += refs.bytes;
         goes
     };
-    let moved = runs.into_iter().enumerate().take_while(grows);
+    let moved = stretches.into_iter().enumerate().take_while(grows);
     moved.map(|(_, refs)| refs).collect()
 }

@@ -12,4 +12,3 @@ pub(crate) mod moved_values;
 pub(crate) mod parts;
 pub(crate) mod retention;
 pub(crate) mod scan_merge;
-pub(crate) mod tight_gc;

@@ -3,7 +3,7 @@
 use super::ReadCache;
 use super::item::Item;
 use crate::base::keys::FileNumber;
-use crate::cache::{MOST_ASKED, Place};
+use crate::item_log::{MOST_ASKED, Place};
 use crate::key_table::hints::Hint;
 use crate::key_table::pointer::RecordPointer;
 use std::ops::Range;

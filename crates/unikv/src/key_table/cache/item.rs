@@ -1,7 +1,7 @@
 //! What the read cache holds.
 
-use crate::cache::LogItem;
-use crate::cache::read_buffers::has_long_head;
+use crate::item_log::LogItem;
+use crate::item_log::read_buffers::has_long_head;
 use crate::key_table::block::Block;
 use crate::key_table::block::fences::Fences;
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Reading the key section of a listed file: its fences, its blocks, and one key.
 
 mod all_blocks;
-pub(crate) mod block_runs;
+pub(crate) mod block_spans;
 mod neighbours;
 
 use crate::base::checksum::bound;

@@ -160,7 +160,7 @@ impl LogTail {
                 return Ok(Stop::End);
             };
             match kind {
-                wal::KIND_START | wal::KIND_MARK | wal::KIND_EDITS => {}
+                wal::KIND_START | wal::KIND_POINT | wal::KIND_EDITS => {}
                 wal::KIND_WRITE => {
                     let write = WalWrite::decode(payload).map_err(|bad| bad.at(path, offset))?;
                     // The outcome of its group may be unknown, or it is not published.

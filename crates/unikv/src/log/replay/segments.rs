@@ -2,7 +2,7 @@
 //! and the judgement of breaks by the durable marks that are found in them.
 
 use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
-use super::super::{DurableMark, DurableSegment, LogItem, LogReader};
+use super::super::{DurablePoint, DurableSegment, LogItem, LogReader};
 use super::OLDER_SEGMENT;
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
@@ -287,7 +287,7 @@ pub(super) fn judge(
     store: &FileStore,
     present: &[Segment],
     breaks: &[Break],
-    listed: Option<DurableMark>,
+    listed: Option<DurablePoint>,
 ) -> Result<()> {
     let Some(first) = breaks.iter().min_by_key(|found| (found.file, found.offset)) else {
         return Ok(());
@@ -295,7 +295,7 @@ pub(super) fn judge(
     // Records before a break in its file cannot claim what stands after them.
     let mut mark = listed;
     for segment in present.iter().filter(|s| s.number >= first.file) {
-        mark = mark.max(greatest_mark(store, present, segment)?);
+        mark = mark.max(greatest_point(store, present, segment)?);
     }
     let Some(mark) = mark else {
         return Ok(());
@@ -316,22 +316,22 @@ pub(super) fn judge(
 }
 
 /// The greatest mark in any record of a segment that verifies, wherever it stands.
-fn greatest_mark(
+fn greatest_point(
     store: &FileStore,
     present: &[Segment],
     segment: &Segment,
-) -> Result<Option<DurableMark>> {
+) -> Result<Option<DurablePoint>> {
     let vfs = &*store.env().vfs;
     let mut greatest = None;
     match &segment.beginning {
         Beginning::Readable { uid, .. } => {
             let mut reader = LogReader::open_headless(vfs, &segment.path, segment.number, *uid)?;
-            greatest = scan_marks(&mut reader)?;
+            greatest = scan_points(&mut reader)?;
         }
         Beginning::Unreadable(_) => {
             for uid in possible_uids(store, present, segment)? {
                 let mut reader = LogReader::open_headless(vfs, &segment.path, segment.number, uid)?;
-                greatest = greatest.max(scan_marks(&mut reader)?);
+                greatest = greatest.max(scan_points(&mut reader)?);
             }
         }
     }
@@ -363,9 +363,9 @@ pub(crate) fn each_sound(
 }
 
 /// The greatest mark in any record that `reader` finds.
-fn scan_marks(reader: &mut LogReader) -> Result<Option<DurableMark>> {
+fn scan_points(reader: &mut LogReader) -> Result<Option<DurablePoint>> {
     each_sound(reader, |_, _, _| Ok(()))?;
-    Ok(reader.greatest_mark())
+    Ok(reader.greatest_point())
 }
 
 /// The uids that a segment without readable beginning may have: the one in its header, the one that

@@ -4,7 +4,7 @@ use crate::base::keys::{DatabaseId, FileUid};
 use crate::error::ErrorKind;
 use crate::log::tests::{DIR, store};
 use crate::log::wal::WalWriter;
-use crate::log::{DurableMark, LogWriter};
+use crate::log::{DurablePoint, LogWriter};
 use crate::testing::golden;
 use crate::vfs::os::OsVfs;
 use crate::vfs::sim::{Fault, Keep, Op, SimRuntime, SimVfs};
@@ -31,8 +31,8 @@ fn path(number: u64) -> PathBuf {
     Path::new(DIR).join(file_names::wal(FileNumber(number)))
 }
 
-fn mark(file: u64, offset: u64) -> DurableMark {
-    DurableMark {
+fn mark(file: u64, offset: u64) -> DurablePoint {
+    DurablePoint {
         file: FileNumber(file),
         offset,
     }
@@ -137,7 +137,7 @@ impl Log {
         }
     }
 
-    fn stage(&mut self, durable: Option<DurableMark>) {
+    fn stage(&mut self, durable: Option<DurablePoint>) {
         let seq = self.names.len() as u64 + 1;
         let name = format!("{seq}:{}", self.seed);
         self.wal.stage(&write_of(seq, 1, name.as_bytes()), durable);
@@ -149,7 +149,7 @@ impl Log {
         self.wal.write_staged().unwrap();
     }
 
-    fn write_claiming(&mut self, durable: DurableMark) {
+    fn write_claiming(&mut self, durable: DurablePoint) {
         self.stage(Some(durable));
         self.wal.write_staged().unwrap();
     }
@@ -161,7 +161,7 @@ impl Log {
         self.wal = WalWriter::create(&store, FileNumber(number), prev, 0, None, None).unwrap();
     }
 
-    fn end(&self) -> DurableMark {
+    fn end(&self) -> DurablePoint {
         mark(self.wal.segment_end().number.0, self.wal.end())
     }
 }
@@ -329,7 +329,7 @@ fn a_changed_byte_of_the_newest_segments_header_is_corruption() {
     let vfs = SimVfs::new();
     let mut log = Log::new(&vfs, 1, 2);
     log.write();
-    log.wal.stage_mark(log.end());
+    log.wal.stage_point(log.end());
     log.wal.write_staged().unwrap();
     let good = vfs.read_file(&path(2)).unwrap();
     for at in 0..crate::base::file_header::HEADER_LEN {
@@ -355,7 +355,7 @@ fn marks_after_the_damage_count() {
     };
     let alone: fn(&mut Log) = |log| {
         let durable = log.end();
-        log.wal.stage_mark(durable);
+        log.wal.stage_point(durable);
         log.wal.write_staged().unwrap();
     };
     let in_later_segment: fn(&mut Log) = |log| {
@@ -737,7 +737,7 @@ fn a_log_that_ends_before_the_mark_in_the_manifest_is_corruption() {
     let first = log.wal.end();
     log.write();
     let durable = DurableSegment {
-        mark: DurableMark {
+        mark: DurablePoint {
             file: FileNumber(2),
             offset: log.wal.end(),
         },
@@ -762,7 +762,7 @@ fn a_log_that_ends_before_the_mark_in_the_manifest_is_corruption() {
         assert_eq!(error.file(), Some(&*path(2)), "{len}: {error}");
         // A segment that is not needed any more may say what it likes.
         let older = DurableSegment {
-            mark: DurableMark {
+            mark: DurablePoint {
                 file: FileNumber(1),
                 offset: 1 << 40,
             },
@@ -861,7 +861,7 @@ fn a_segment_is_pinned_byte_for_byte() {
         durable,
     );
     wal.write_staged().unwrap();
-    wal.stage_mark(mark(12, wal.end()));
+    wal.stage_point(mark(12, wal.end()));
     wal.write_staged().unwrap();
     golden::check("wal_segment", &vfs.read_file(&path(12)).unwrap());
 
@@ -880,7 +880,7 @@ struct Crashes {
     log: Log,
     /// Every segment since the last crash, with its handle, unsynced ones from `synced` on.
     handles: Vec<(u64, Arc<dyn crate::vfs::SyncFile>)>,
-    durable: Option<DurableMark>,
+    durable: Option<DurablePoint>,
     durable_names: usize,
     /// Recovered bytes may still be in the page cache only: claim nothing.
     volatile: bool,
@@ -930,7 +930,7 @@ impl Crashes {
         self.durable = Some(self.log.end());
         self.durable_names = self.log.names.len();
         if self.rng.random() {
-            self.log.wal.stage_mark(self.log.end());
+            self.log.wal.stage_point(self.log.end());
             self.log.wal.write_staged().unwrap();
         }
     }

@@ -10,8 +10,8 @@ use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::base::seeded::seeded;
 use crate::engine::follow::Follow;
 use crate::engine::open::directory::take_lock_to_read;
-use crate::engine::published::PublishedPage;
 use crate::engine::stats::report::CheckReport;
+use crate::engine::visible_page::FollowedPage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::FollowOptions;
 use crate::version::file_names;
@@ -57,7 +57,7 @@ impl Moment {
 
 fn page_in(env: &Env, dir: &Path, database: DatabaseId) -> Result<Page> {
     let store = FileStore::new(env.clone(), dir.to_owned(), database, 1);
-    match PublishedPage::open(&store) {
+    match FollowedPage::open(&store) {
         Ok(None) => Ok(Page::None),
         Ok(Some(page)) => match page.is_held(dir) {
             Err(error) if error.kind() == ErrorKind::Incompatible => Ok(Page::Unsupported),

@@ -5,8 +5,8 @@ use crate::base::file_header::{FileKind, RawHeader};
 use crate::base::keys::Kind;
 use crate::error::{Error, Result};
 use crate::log::wal::SegmentStart;
-use crate::log::wal::{self, BadPayload, KIND_EDITS, KIND_MARK, KIND_START, KIND_WRITE};
-use crate::log::{DurableMark, LogItem, LogReader, RECORD_HEADER_LEN, WalWrite};
+use crate::log::wal::{self, BadPayload, KIND_EDITS, KIND_POINT, KIND_START, KIND_WRITE};
+use crate::log::{DurablePoint, LogItem, LogReader, RECORD_HEADER_LEN, WalWrite};
 use crate::memtable::OpsIter;
 use crate::version::edit::VersionEdit;
 use crate::version::manifest;
@@ -117,15 +117,15 @@ fn record_name(file_kind: FileKind, kind: u8) -> &'static str {
     match (file_kind, kind) {
         (FileKind::Wal, KIND_START) => "segment start",
         (FileKind::Wal, KIND_WRITE) => "write",
-        (FileKind::Wal, KIND_MARK) => "mark",
+        (FileKind::Wal, KIND_POINT) => "mark",
         (FileKind::Wal, KIND_EDITS) => "edits",
         (FileKind::Manifest, manifest::KIND_EDIT) => "edit",
-        (FileKind::Manifest, manifest::KIND_MARK) => "mark",
+        (FileKind::Manifest, manifest::KIND_POINT) => "mark",
         _ => "record of an unknown kind",
     }
 }
 
-fn with_mark(part: Part, durable: Option<DurableMark>) -> Part {
+fn with_mark(part: Part, durable: Option<DurablePoint>) -> Part {
     match durable {
         None => part,
         Some(mark) => part.field(

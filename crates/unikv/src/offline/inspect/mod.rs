@@ -236,7 +236,7 @@ fn kind_of(raw: Option<&RawHeader>, path: &Path) -> Option<FileKind> {
         FileName::Lock
         | FileName::Ballast
         | FileName::Repairing
-        | FileName::SortRun(_)
+        | FileName::Spill(_)
         | FileName::Stats
         | FileName::StatsTemp => None,
     }

@@ -23,7 +23,7 @@ use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::error::Result;
 use crate::log::replay::{NeededLog, OLDER_SEGMENT, each_sound};
 use crate::log::wal::{KIND_START, KIND_WRITE, SegmentStart};
-use crate::log::{DurableMark, LogItem, LogReader, SegmentEnd, WalWrite};
+use crate::log::{DurablePoint, LogItem, LogReader, SegmentEnd, WalWrite};
 use crate::offline::repair::files::header::{Header, header_of, refuse_newer};
 use crate::offline::repair::resolve::sorter::Sorter;
 use crate::vfs::file_store::FileStore;
@@ -68,7 +68,7 @@ struct Segment {
     start: Option<SegmentStart>,
     /// The sequence number of its first batch.
     first_seq: Option<SeqNo>,
-    greatest_mark: Option<DurableMark>,
+    greatest_point: Option<DurablePoint>,
     /// Where its successor says that it ends.
     linked_end: Option<u64>,
 }
@@ -111,7 +111,7 @@ impl Replay<'_> {
         {
             self.lost_segment(mark.file, "this segment of the log is missing", report);
         }
-        let durable = segments.iter().filter_map(|s| s.greatest_mark);
+        let durable = segments.iter().filter_map(|s| s.greatest_point);
         let durable = durable.chain(listed).max();
         let missing = self.link(&mut segments, report);
         let mut pass = Pass {
@@ -170,7 +170,7 @@ impl Replay<'_> {
             is_unwritten: false,
             start: None,
             first_seq: None,
-            greatest_mark: None,
+            greatest_point: None,
             linked_end: None,
             path,
         };
@@ -234,7 +234,7 @@ impl Replay<'_> {
             }
             Ok(())
         })?;
-        segment.greatest_mark = reader.greatest_mark();
+        segment.greatest_point = reader.greatest_point();
         Ok(Found::Segment(Box::new(segment)))
     }
 

@@ -19,7 +19,7 @@ mod range_deletes;
 mod ranges;
 pub(crate) mod report;
 mod resolve;
-mod run_writer;
+mod spill_writer;
 mod target;
 
 use crate::base::keys::KeyspaceId;

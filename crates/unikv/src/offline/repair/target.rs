@@ -16,7 +16,7 @@ use crate::engine::handle::Handle;
 use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, Result, lacks_descriptors};
 use crate::offline::check::check_alone;
-use crate::offline::repair::run_writer::RunWriter;
+use crate::offline::repair::spill_writer::SpillWriter;
 use crate::options::Options;
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::{Env, LockError, LockGuard, Vfs, WriteMode};
@@ -98,17 +98,17 @@ impl Target {
     }
 
     /// A new run of the sorter.
-    pub(super) fn begin_run(&self) -> Result<RunWriter> {
+    pub(super) fn begin_spill(&self) -> Result<SpillWriter> {
         self.begin()?;
         self.runs.set(self.runs.get() + 1);
-        let name = file_names::sort_run(FileNumber(self.runs.get()));
+        let name = file_names::spill(FileNumber(self.runs.get()));
         let path = self.dir.join(name);
         let file = self.vfs().create(&path, WriteMode::Log, 0);
         let file = file.map_err(|e| Error::io("create this file", &path, e))?;
-        Ok(RunWriter::new(file, path))
+        Ok(SpillWriter::new(file, path))
     }
 
-    pub(super) fn remove_run(&self, path: &Path) -> Result<()> {
+    pub(super) fn remove_spill(&self, path: &Path) -> Result<()> {
         let removed = self.vfs().remove(path);
         removed.map_err(|e| Error::io("remove", path, e))
     }
@@ -132,8 +132,8 @@ impl Target {
         }
         let survey = file_names::survey(&**self.vfs(), &self.dir)?;
         let runs = survey.names.iter();
-        for name in runs.filter(|name| matches!(name, FileName::SortRun(_))) {
-            self.remove_run(&self.dir.join(name.to_string()))?;
+        for name in runs.filter(|name| matches!(name, FileName::Spill(_))) {
+            self.remove_spill(&self.dir.join(name.to_string()))?;
         }
         // All else is durable before the mark goes.
         self.sync()?;

@@ -15,7 +15,7 @@ const LOOK_AFTER: u32 = 16;
 
 /// Steps of an iterator since the last visible entry.
 #[derive(Default)]
-pub(crate) struct HiddenRun {
+pub(crate) struct SteppedOver {
     steps: u32,
     /// Whether an entry was hidden that is no tombstone, and so may have expired.
     has_values: bool,
@@ -23,12 +23,12 @@ pub(crate) struct HiddenRun {
     pub(crate) from: Option<Vec<u8>>,
 }
 
-impl HiddenRun {
+impl SteppedOver {
     /// A run that begins where a gap ends.
-    pub(crate) fn after(gap: Vec<u8>) -> HiddenRun {
-        HiddenRun {
+    pub(crate) fn after(gap: Vec<u8>) -> SteppedOver {
+        SteppedOver {
             from: Some(gap),
-            ..HiddenRun::default()
+            ..SteppedOver::default()
         }
     }
 
@@ -104,7 +104,7 @@ impl View {
 
     /// An iterator has found nothing that it sees from `start` to before `end`.
     #[cold]
-    pub(crate) fn note_gap(&self, start: &[u8], end: &[u8], at: Visibility, run: &HiddenRun) {
+    pub(crate) fn note_gap(&self, start: &[u8], end: &[u8], at: Visibility, run: &SteppedOver) {
         let mut reader = self.gap_reader(at);
         // Then nothing in it depends on the time. Where something expires, a merge may have made a
         // tombstone of it, which is none for the readers of another process.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::ops::Range;
 
 /// Stored bytes that are read at a time, unless one chunk has more.
-const RUN_BYTES: usize = 256 << 10;
+const SPAN_BYTES: usize = 256 << 10;
 /// Bytes that are prefetched before they are read.
 const AHEAD_BYTES: u64 = 1 << 20;
 
@@ -117,10 +117,10 @@ impl ChunkedFrame {
         let range = slip!(RangeFromChunkStart, shape.with_chunk_start(range), range);
         let wanted = shape.chunks_of(&range);
         let (mut scratch, mut expanded) = (Vec::new(), Vec::new());
-        self.for_each_run(file, wanted, |run, start| {
-            file.fill(run.buffer(&mut scratch), start)?;
-            for (at, chunk) in self.chunks_in(run.chunks.clone()) {
-                let stored = run.stored(&scratch, chunk);
+        self.for_each_span(file, wanted, |span, start| {
+            file.fill(span.buffer(&mut scratch), start)?;
+            for (at, chunk) in self.chunks_in(span.chunks.clone()) {
+                let stored = span.stored(&scratch, chunk);
                 self.check(file, chunk, stored)?;
                 let raw = shape.raw_range(at);
                 let part = raw.start.max(range.start)..raw.end.min(range.end);
@@ -148,10 +148,10 @@ impl ChunkedFrame {
         mut take: impl FnMut(usize, &Chunk, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let mut scratch = Vec::new();
-        self.for_each_run(file, 0..self.shape().count(), |run, start| {
-            file.fill(run.buffer(&mut scratch), start)?;
-            for (at, chunk) in self.chunks_in(run.chunks.clone()) {
-                let stored = run.stored(&scratch, chunk);
+        self.for_each_span(file, 0..self.shape().count(), |span, start| {
+            file.fill(span.buffer(&mut scratch), start)?;
+            for (at, chunk) in self.chunks_in(span.chunks.clone()) {
+                let stored = span.stored(&scratch, chunk);
                 self.check(file, chunk, stored)?;
                 take(at, chunk, stored)?;
             }
@@ -159,46 +159,46 @@ impl ChunkedFrame {
         })
     }
 
-    /// Calls `read` with each run of the chunks `wanted` and where it begins in the file. What
+    /// Calls `read` with each span of the chunks `wanted` and where it begins in the file. What
     /// follows has then been prefetched.
-    fn for_each_run(
+    fn for_each_span(
         &self,
         file: &RecordFile,
         wanted: Range<usize>,
-        mut read: impl FnMut(&Run, u64) -> Result<()>,
+        mut read: impl FnMut(&Span, u64) -> Result<()>,
     ) -> Result<()> {
         let last = self.chunks_in(wanted.clone()).last();
         let end = self.chunks_start() + last.map_or(0, |(_, chunk)| chunk.range().end as u64);
         let (mut next, mut ahead) = (wanted.start, 0);
-        while let Some(run) = self.run(next..wanted.end) {
-            next = run.chunks.end;
-            let start = self.chunks_start() + run.start as u64;
-            let run_end = start + run.len as u64;
-            if run_end < end && run_end >= ahead {
-                ahead = end.min(run_end + AHEAD_BYTES);
-                file.prefetch(run_end, ahead - run_end)?;
+        while let Some(span) = self.span(next..wanted.end) {
+            next = span.chunks.end;
+            let start = self.chunks_start() + span.start as u64;
+            let span_end = start + span.len as u64;
+            if span_end < end && span_end >= ahead {
+                ahead = end.min(span_end + AHEAD_BYTES);
+                file.prefetch(span_end, ahead - span_end)?;
             }
-            read(&run, start)?;
+            read(&span, start)?;
         }
         Ok(())
     }
 
     /// The first of the chunks `wanted`, with as many after it as are read together.
-    fn run(&self, wanted: Range<usize>) -> Option<Run> {
+    fn span(&self, wanted: Range<usize>) -> Option<Span> {
         let first = self.directory.chunks().get(wanted.start)?.range();
-        let mut run = Run {
+        let mut span = Span {
             chunks: wanted.start..wanted.start,
             start: first.start,
             len: 0,
         };
         for (at, chunk) in self.chunks_in(wanted) {
             let len = chunk.range().end - first.start;
-            if at > run.chunks.start && len > RUN_BYTES {
+            if at > span.chunks.start && len > SPAN_BYTES {
                 break;
             }
-            (run.chunks.end, run.len) = (at + 1, len);
+            (span.chunks.end, span.len) = (at + 1, len);
         }
-        (!run.chunks.is_empty()).then_some(run)
+        (!span.chunks.is_empty()).then_some(span)
     }
 
     fn chunks_in(&self, chunks: Range<usize>) -> impl Iterator<Item = (usize, &Chunk)> {
@@ -224,13 +224,13 @@ impl ChunkedFrame {
 }
 
 /// Chunks that are read together, and where they stand, from the first chunk of the value on.
-struct Run {
+struct Span {
     chunks: Range<usize>,
     start: usize,
     len: usize,
 }
 
-impl Run {
+impl Span {
     fn buffer<'b>(&self, buffer: &'b mut Vec<u8>) -> &'b mut [u8] {
         buffer.resize(self.len, 0);
         buffer

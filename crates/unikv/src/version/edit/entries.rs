@@ -9,7 +9,7 @@ use crate::base::keys::{FileNumber, FileUid, GenerationId, KeyspaceId, Partition
 use crate::error::Result;
 use crate::key_table::meta::KeyTableMeta;
 use crate::key_table::refs::RecordFileRefs;
-use crate::log::{DurableMark, DurableSegment};
+use crate::log::{DurablePoint, DurableSegment};
 use crate::record::meta::RecordFileMeta;
 
 /// The tags within a keyspace, a partition, a table place, a scan run and a drop.
@@ -304,7 +304,7 @@ pub(super) fn durable(f: &Fields<'_>, tag: u16) -> Result<Option<DurableSegment>
     let mut numbers = Decoder::new(&bytes);
     let mut next = || numbers.u64().ok_or_else(|| f.corrupt(tag, "is cut short"));
     let (file, uid, offset) = (next()?, next()?, next()?);
-    let mark = DurableMark {
+    let mark = DurablePoint {
         file: FileNumber(f.checked_number(tag, file)?),
         offset: f.checked_amount(tag, offset)?,
     };

@@ -6,7 +6,7 @@ use crate::codec::{Codec, Codecs, DictionaryPlace, FileCompression};
 use crate::error::ErrorKind;
 use crate::key_table::Expiring;
 use crate::key_table::refs::RecordFileRefs;
-use crate::log::DurableMark;
+use crate::log::DurablePoint;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -17,7 +17,7 @@ pub(crate) fn full_edit() -> VersionEdit {
         last_seq: Some(SeqNo(5000)),
         wal_low_water: Some(FileNumber(98)),
         wal_durable: Some(DurableSegment {
-            mark: DurableMark {
+            mark: DurablePoint {
                 file: FileNumber(99),
                 offset: 4096,
             },
@@ -292,7 +292,7 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         last_seq: some(rng, |rng| SeqNo(rng.random::<u64>() >> 8)),
         wal_low_water: some(rng, |rng| FileNumber(number(rng))),
         wal_durable: some(rng, |rng| DurableSegment {
-            mark: DurableMark {
+            mark: DurablePoint {
                 file: FileNumber(number(rng)),
                 offset: amount(rng),
             },

@@ -1,9 +1,9 @@
 //! Reading the edits of a manifest. They are kept as they were read: decoded they take several
 //! times the memory, and they are applied one after the other.
 
-use super::{KIND_EDIT, KIND_MARK, RecoveredManifest};
+use super::{KIND_EDIT, KIND_POINT, RecoveredManifest};
 use crate::error::{Error, ErrorKind, Result};
-use crate::log::{DurableMark, LogItem, LogReader, TailCut};
+use crate::log::{DurablePoint, LogItem, LogReader, TailCut};
 use crate::version::edit::VersionEdit;
 use std::path::{Path, PathBuf};
 
@@ -68,7 +68,7 @@ pub(super) fn read(log: &mut LogReader, path: PathBuf) -> Result<RecoveredManife
                     edits_before.get_or_insert(edit.edits_before.unwrap_or(0));
                     edits.push(payload, offset);
                 }
-                KIND_MARK => {}
+                KIND_POINT => {}
                 _ => {
                     let what = format!("manifest record kind {kind} is unknown");
                     let remedy = "open it with the newer release that wrote it";
@@ -126,7 +126,7 @@ pub(super) fn read_prefix(
                     }
                     Err(error) => return Err(error),
                 },
-                KIND_MARK => {}
+                KIND_POINT => {}
                 _ => {
                     let what = format!("manifest record kind {kind} is unknown");
                     let remedy = "open it with the newer release that wrote it";
@@ -165,8 +165,8 @@ fn judge(log: &mut LogReader, path: &Path, offset: u64, reason: &'static str) ->
     while log.resync()? {
         while matches!(log.next()?, LogItem::Record { .. }) {}
     }
-    let covered = |mark: DurableMark| mark.covers(log.number(), offset);
-    if log.greatest_mark().is_some_and(covered) {
+    let covered = |mark: DurablePoint| mark.covers(log.number(), offset);
+    if log.greatest_point().is_some_and(covered) {
         return Err(Error::corruption(path, offset, reason));
     }
     Ok(TailCut {

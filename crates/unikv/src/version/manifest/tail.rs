@@ -7,7 +7,7 @@
 //!
 //! One owner, no locks.
 
-use super::{KIND_EDIT, KIND_MARK, Manifest};
+use super::{KIND_EDIT, KIND_POINT, Manifest};
 use crate::base::file_header::FileKind;
 use crate::base::keys::{DatabaseId, FileUid};
 use crate::error::{Error, Result};
@@ -95,7 +95,7 @@ impl ManifestTail {
                 return Err(Error::corruption(&self.path, self.log.offset(), what));
             };
             match kind {
-                KIND_MARK => {}
+                KIND_POINT => {}
                 KIND_EDIT => {
                     let edit = VersionEdit::decode(payload, &self.path, offset)?;
                     let before = self.edits.or(edit.edits_before).unwrap_or(0);

@@ -39,9 +39,9 @@ const SLICE_BYTES: std::ops::RangeInclusive<u64> = 4 << 10..=64 << 20;
 const MOST_COPIES: u64 = 2;
 /// The files of all slices at a time may take this part of what is free on the disk.
 const FREE_PART: u64 = 4;
-/// Runs of values that a key table may have, and where writers are idle.
-const RUNS: usize = 6;
-const RUNS_WHEN_IDLE: usize = 4;
+/// Stretches of values that a key table may have, and where writers are idle.
+const STRETCHES: usize = 6;
+const STRETCHES_WHEN_IDLE: usize = 4;
 /// An UnsortedStore of no more tables is not merged for scans alone.
 const FEW_TABLES: usize = 3;
 
@@ -50,8 +50,8 @@ pub(crate) struct Clusterings;
 
 /// Bytes that may still be copied over the life of a database.
 struct Copies {
-    /// Where runs are merged: room is kept for what has not been copied yet.
-    of_runs: u64,
+    /// Where stretches are joined: room is kept for what has not been copied yet.
+    of_stretches: u64,
     /// Where what flushes wrote is copied for the first time.
     of_all: u64,
 }
@@ -117,7 +117,7 @@ impl Background {
 
     /// Whether values may be copied for scans.
     fn may_cluster(&self) -> bool {
-        self.core.options.clustering == Clustering::Automatic && !self.space.full.is_full()
+        self.core.options.clustering == Clustering::Automatic && !self.space.full_disk.is_full()
     }
 
     /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
@@ -184,7 +184,7 @@ impl Background {
             return None;
         }
         let numbers = gc::numbers(&victims);
-        let most = copies.of(round.purpose.is_of_runs);
+        let most = copies.of(round.purpose.is_of_stretches);
         let slice_bytes = self.slice_bytes(version);
         let most_bytes = slice_bytes.max(MOST_TOGETHER_BYTES).min(most);
         let look = Look {
@@ -205,12 +205,16 @@ impl Background {
     /// Makes a new choice. Its first slice.
     fn begin_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Vec<MergePlan>> {
         let version = &ask.catalog.version;
-        let most_runs = if is_idle { RUNS_WHEN_IDLE } else { RUNS };
+        let most_stretches = if is_idle {
+            STRETCHES_WHEN_IDLE
+        } else {
+            STRETCHES
+        };
         let slice_bytes = self.slice_bytes(version);
-        for (is_of_runs, most_runs) in [(true, most_runs), (false, usize::MAX)] {
-            let victims = self.fragmented(version, is_idle, most_runs);
+        for (is_of_stretches, most_stretches) in [(true, most_stretches), (false, usize::MAX)] {
+            let victims = self.fragmented(version, is_idle, most_stretches);
             let numbers = gc::numbers(&victims);
-            let most = copies.of(is_of_runs);
+            let most = copies.of(is_of_stretches);
             let partitions = version.partitions().iter();
             let partitions = partitions.filter(|p| self.may_move(ask, p));
             let partitions = partitions.map(|p| (bytes_in(p, &numbers), p));
@@ -222,7 +226,7 @@ impl Background {
             if !due.is_empty() {
                 let choice = Choice {
                     is_idle,
-                    is_of_runs,
+                    is_of_stretches,
                 };
                 let partitions = due.iter().map(|(_, partition)| partition.id);
                 let round = Round::new(&victims, partitions, choice);
@@ -249,8 +253,11 @@ impl Background {
 
     fn most_copies(&self, version: &Version) -> Copies {
         if seeded!(ClusterForever) {
-            let (of_runs, of_all) = (u64::MAX, u64::MAX);
-            return Copies { of_runs, of_all };
+            let (of_stretches, of_all) = (u64::MAX, u64::MAX);
+            return Copies {
+                of_stretches,
+                of_all,
+            };
         }
         let life = self.core.counters.lifetime(version, 0);
         let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
@@ -258,8 +265,11 @@ impl Background {
         let view = self.read.view.load();
         let in_memory = view.memtables().map(|handle| handle.table.bytes() as u64);
         let first = cluster::flushed_bytes(version).saturating_add(in_memory.sum());
-        let of_runs = of_all.saturating_sub(first);
-        Copies { of_runs, of_all }
+        let of_stretches = of_all.saturating_sub(first);
+        Copies {
+            of_stretches,
+            of_all,
+        }
     }
 
     /// The files from which values are moved: as many as garbage leaves room for, and the disk.
@@ -267,7 +277,7 @@ impl Background {
         &self,
         version: &Arc<Version>,
         is_idle: bool,
-        most_runs: usize,
+        most_stretches: usize,
     ) -> Vec<Arc<RecordFile>> {
         // A file that a partition cannot leave would be garbage that no collection removes either.
         let failed = version.partitions().iter();
@@ -278,7 +288,7 @@ impl Background {
         let damaged: HashSet<FileNumber> = refs.map(|refs| refs.file).collect();
         let left_alone = self.space.left_alone(version);
         let choose = |room: u64| {
-            let mut files = cluster::choose(version, room, most_runs);
+            let mut files = cluster::choose(version, room, most_stretches);
             files.retain(|file| {
                 let number = file.meta().number;
                 !damaged.contains(&number) && !left_alone.contains(number)
@@ -331,9 +341,9 @@ fn plan_of(partition: &Arc<Partition>, victims: &[Arc<RecordFile>]) -> MergePlan
 }
 
 impl Copies {
-    fn of(&self, is_of_runs: bool) -> u64 {
-        if is_of_runs {
-            self.of_runs
+    fn of(&self, is_of_stretches: bool) -> u64 {
+        if is_of_stretches {
+            self.of_stretches
         } else {
             self.of_all
         }

@@ -12,7 +12,6 @@ use crate::engine::health::{COLLECT, JobName};
 use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
 use crate::jobs::compact::parts::MergeInputs;
-use crate::jobs::compact::tight_gc;
 use crate::jobs::space::garbage::Pressure;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
@@ -148,7 +147,7 @@ impl Background {
         let scope = self.due_scope(version, can_run);
         let victims = match self.space.tight_space() {
             None => scope.victims(),
-            Some(free_bytes) => tight_gc::victims(version, free_bytes, &scope.left_alone),
+            Some(free_bytes) => gc::victims_on_full_disk(version, free_bytes, &scope.left_alone),
         };
         let partition = scope.partition_of(&victims)?;
         Some((victims, partition))

@@ -18,7 +18,7 @@ impl JobKind for FreezeForSpace {
     }
 
     fn find(&self, background: &Background, _: &Ask<'_>) -> Option<Job> {
-        let full = &background.space.full;
+        let full = &background.space.full_disk;
         let due = full.is_full()
             && full.reclaim.wants_freeze()
             && background.read.view.load().sealed.is_empty();
@@ -40,7 +40,7 @@ impl JobKind for FreezeForScans {
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let is_idle = background.idle_time(background.core.now()) >= IDLE_FOR_SCANS;
-        if !is_idle || background.space.full.is_full() {
+        if !is_idle || background.space.full_disk.is_full() {
             return None;
         }
         let mut partitions = tombstones::perhaps_many(&ask.catalog.version);

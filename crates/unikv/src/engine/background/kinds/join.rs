@@ -97,7 +97,7 @@ impl Background {
     /// The neighbours to be joined next: those that need no merge before others, and the smallest
     /// first, so that many grow together evenly. Only those whose merges have not failed.
     pub(crate) fn plan_join(&self, ask: &Ask<'_>, effort: Effort) -> Option<Sides> {
-        if self.space.full.is_full() {
+        if self.space.full_disk.is_full() {
             return None;
         }
         if ask.is_by_worker() && self.catalog.flush_is_blocked(ask.catalog) {

@@ -25,7 +25,7 @@ const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 /// now and then, or merges without a pause would leave more and more empty partitions; what only
 /// serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
-    &notes::clock::ClockMarks,
+    &notes::clock::ClockNotes,
     &clear::Clearings,
     &warm::WarmStart,
     &split::Splits,

@@ -25,7 +25,7 @@ impl JobKind for Splits {
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
         let limits = background.space.partition_limits();
         // On a full disk a split may be due in a partition of any size.
-        let limits_or_none = if background.space.full.is_full() {
+        let limits_or_none = if background.space.full_disk.is_full() {
             PartitionLimits::default()
         } else {
             limits
@@ -55,7 +55,7 @@ impl Background {
             let failure = self.core.health.failure(job, Some(partition.id));
             failure.is_some_and(|failure| failure.error.kind() == ErrorKind::DiskFull)
         };
-        self.space.full.is_full()
+        self.space.full_disk.is_full()
             && partition.key_tables.len() >= 2
             && (starved(MERGE) || starved(COLLECT))
     }

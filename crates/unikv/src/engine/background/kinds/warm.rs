@@ -11,7 +11,7 @@ use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, State};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
-use crate::key_table::{Hint, KeyTable, RUNS_AT_ONCE, Written};
+use crate::key_table::{Hint, KeyTable, SPANS_AT_ONCE, Written};
 use crate::record::{self, COALESCE_GAP_BYTES, RecordPointer};
 use crate::version::Version;
 use crate::vfs::DIRECT_EXTRA_BYTES;
@@ -119,8 +119,8 @@ impl Background {
                         .and_then(|file| file.section().ok().map(|section| &**section)),
                 };
                 if let Some(section) = section {
-                    let run_bytes = memory as usize / RUNS_AT_ONCE;
-                    self.giving_way(|| section.warm(&offsets, run_bytes, &|| self.may_warm()));
+                    let span_bytes = memory as usize / SPANS_AT_ONCE;
+                    self.giving_way(|| section.warm(&offsets, span_bytes, &|| self.may_warm()));
                 }
                 &hints[offsets.len()..]
             }

@@ -25,8 +25,8 @@ pub(crate) const MOST_TOGETHER_BYTES: u64 = 8 << 20;
 pub(crate) struct Choice {
     /// Whether writers were idle.
     pub(crate) is_idle: bool,
-    /// Whether only runs of values were to be joined.
-    pub(crate) is_of_runs: bool,
+    /// Whether only stretches of values were to be joined.
+    pub(crate) is_of_stretches: bool,
 }
 
 /// The present choice, made for a purpose `W`.

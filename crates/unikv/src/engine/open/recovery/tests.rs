@@ -5,7 +5,7 @@ use crate::base::keys::Kind;
 use crate::base::keys::{DatabaseId, EXTERNAL_LEN, FileUid, KEYSPACE_PREFIX_LEN, SeqNo, Slot};
 use crate::engine::tests::common::{key, put, rewrite_manifest};
 use crate::engine::tests::{Machine, Model, same, small};
-use crate::log::wal::{KIND_MARK, KIND_START, KIND_WRITE, SegmentStart};
+use crate::log::wal::{KIND_POINT, KIND_START, KIND_WRITE, SegmentStart};
 use crate::log::{LogWriter, WalWriter};
 use crate::log::{WalWrite, replay};
 use crate::memtable::OpsIter;
@@ -281,7 +281,7 @@ fn log_records_that_a_newer_release_wrote_are_refused_and_never_dropped() {
     let cases: [(&[u8], u8, &[u8], &str); 3] = [
         (&start, 9, b"?", "log record kind 9"),
         (&start, KIND_WRITE, &later_write, "write flags 0x80"),
-        (&later_start, KIND_MARK, b"", "segment flags 0x80"),
+        (&later_start, KIND_POINT, b"", "segment flags 0x80"),
     ];
     for (start, kind, payload, what) in cases {
         let machine = copy_of(&pristine);

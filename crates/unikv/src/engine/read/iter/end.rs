@@ -12,7 +12,7 @@ use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::error::Result;
 use crate::key_table::ReadBuffers;
 use crate::partition::view_cursor::ViewCursor;
-use crate::partition::{HiddenRun, Visibility};
+use crate::partition::{SteppedOver, Visibility};
 use crate::record::STREAMED_BYTES;
 use batch::{Batch, Entry, Value};
 use bytes::Bytes;
@@ -207,7 +207,7 @@ impl End {
             left,
             keys_alone: self.keys_alone,
             last: &mut self.last,
-            run: HiddenRun::default(),
+            run: SteppedOver::default(),
         };
         let filled = filling.fill();
         self.goes_on = matches!(filled, Ok(true));

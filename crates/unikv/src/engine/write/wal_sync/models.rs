@@ -58,7 +58,7 @@ fn leader_beside_a_sync() {
     };
     let caller = move || {
         wal.sync(&store).unwrap();
-        let mark = wal.durable_mark().unwrap();
+        let mark = wal.durable_point().unwrap();
         assert!(file.durable.load(Ordering::Acquire) >= mark.offset);
     };
     beside(leader, caller);

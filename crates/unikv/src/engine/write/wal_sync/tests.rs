@@ -109,13 +109,13 @@ fn a_segment_is_begun_while_the_one_before_is_synced() {
         // With what a leader does that seals a memtable, and `stats`.
         assert!(wal.take_spare().is_none() && wal.is_dirty());
         wal.push(segment(2));
-        assert_eq!((wal.bytes(), wal.durable_mark()), (2, None));
+        assert_eq!((wal.bytes(), wal.durable_point()), (2, None));
         slow.may_end.store(true, Ordering::Release);
         synced.join().unwrap().unwrap();
     });
-    assert_eq!(wal.durable_mark().unwrap().file, FileNumber(1));
+    assert_eq!(wal.durable_point().unwrap().file, FileNumber(1));
     wal.sync(store).unwrap();
-    assert_eq!(wal.durable_mark().unwrap().file, FileNumber(2));
+    assert_eq!(wal.durable_point().unwrap().file, FileNumber(2));
 }
 
 #[test]

@@ -275,7 +275,7 @@ struct Flushed {
     /// The segments that this process has begun, with what was written before, oldest first.
     segments: Vec<(u64, usize, Arc<dyn crate::vfs::SyncFile>)>,
     spare: Option<u64>,
-    durable: Option<DurableMark>,
+    durable: Option<DurablePoint>,
     durable_names: usize,
     /// What recovery read may be in the page cache only.
     volatile: bool,

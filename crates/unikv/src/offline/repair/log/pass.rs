@@ -11,8 +11,8 @@ use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
 use crate::key_table::range_section::RangeSection;
 use crate::log::replay::OLDER_SEGMENT;
-use crate::log::wal::{BadPayload, KIND_EDITS, KIND_MARK, KIND_START, KIND_WRITE};
-use crate::log::{DurableMark, LogItem, SegmentEnd, TailCut, WalWrite};
+use crate::log::wal::{BadPayload, KIND_EDITS, KIND_POINT, KIND_START, KIND_WRITE};
+use crate::log::{DurablePoint, LogItem, SegmentEnd, TailCut, WalWrite};
 use crate::memtable::{BatchOp, OpsIter};
 use crate::offline::repair::files::Files;
 use crate::offline::repair::keyspaces::Standing;
@@ -32,7 +32,7 @@ pub(super) struct Pass<'a, 'b> {
     /// The last sequence number seen.
     pub(super) at_seq: SeqNo,
     /// The greatest durable mark of the whole log.
-    pub(super) durable: Option<DurableMark>,
+    pub(super) durable: Option<DurablePoint>,
 }
 
 /// What one step of a reader found, free of its buffer.
@@ -168,7 +168,7 @@ impl Pass<'_, '_> {
         self.report.file(&segment.name).items += 1;
         match kind {
             KIND_WRITE => {}
-            KIND_START | KIND_MARK | KIND_EDITS => return Ok(()),
+            KIND_START | KIND_POINT | KIND_EDITS => return Ok(()),
             _ => return Err(BadPayload::of_kind(kind).at(&segment.path, offset)),
         }
         let write = WalWrite::decode(payload);

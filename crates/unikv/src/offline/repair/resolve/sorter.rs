@@ -1,15 +1,15 @@
-//! Sorting claims in bounded memory: runs that are sorted in memory and written to the target
+//! Sorting claims in bounded memory: spills that are sorted in memory and written to the target
 //! directory, and a merge of them.
 //!
 //! Invariants: memory is the buffer of claims while they come, then a read buffer for each of at
-//! most [`FAN_IN`] runs. A run is written once and read once; none survives the sorter. Runs need
-//! not survive a crash, so nothing is synced.
+//! most [`FAN_IN`] spills. A spill is written once and read once; none survives the sorter. Spills
+//! need not survive a crash, so nothing is synced.
 //!
 //! No locks.
 
 use super::claims::{Claim, order};
 use crate::error::{Error, Result};
-use crate::offline::repair::run_writer::{HEAD_BYTES, Run, checksum_of};
+use crate::offline::repair::spill_writer::{HEAD_BYTES, Spill, checksum_of};
 use crate::offline::repair::target::Target;
 use crate::vfs::{Access, ReadFile, Vfs};
 use std::cmp::Ordering;
@@ -17,7 +17,7 @@ use std::collections::BinaryHeap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Runs that are merged at a time.
+/// Spills that are merged at a time.
 const FAN_IN: usize = 64;
 
 /// Gathers claims.
@@ -27,7 +27,7 @@ pub(crate) struct Sorter<'a> {
     bytes: Vec<u8>,
     /// Where each claim begins and ends in `bytes`.
     places: Vec<(usize, usize)>,
-    runs: Vec<Run>,
+    spills: Vec<Spill>,
 }
 
 impl<'a> Sorter<'a> {
@@ -38,7 +38,7 @@ impl<'a> Sorter<'a> {
             budget: usize::try_from(budget).unwrap_or(usize::MAX),
             bytes: Vec::new(),
             places: Vec::new(),
-            runs: Vec::new(),
+            spills: Vec::new(),
         }
     }
 
@@ -57,24 +57,24 @@ impl<'a> Sorter<'a> {
 
     /// All claims in their order.
     pub(crate) fn finish(mut self) -> Result<Claims> {
-        if !self.runs.is_empty() {
+        if !self.spills.is_empty() {
             self.spill()?;
         }
         let read_bytes = (self.budget / FAN_IN).clamp(4 << 10, 256 << 10);
-        while self.runs.len() > FAN_IN {
-            let merged: Vec<Run> = self.runs.drain(..FAN_IN).collect();
-            let mut claims = Claims::of_runs(self.target, &merged, read_bytes)?;
-            let mut run = self.target.begin_run()?;
+        while self.spills.len() > FAN_IN {
+            let merged: Vec<Spill> = self.spills.drain(..FAN_IN).collect();
+            let mut claims = Claims::of_spills(self.target, &merged, read_bytes)?;
+            let mut spill = self.target.begin_spill()?;
             while let Some(bytes) = claims.next_bytes()? {
-                run.push(&bytes)?;
+                spill.push(&bytes)?;
             }
-            self.runs.push(run.finish()?);
-            for run in merged {
-                self.target.remove_run(&run.path)?;
+            self.spills.push(spill.finish()?);
+            for spill in merged {
+                self.target.remove_spill(&spill.path)?;
             }
         }
-        if !self.runs.is_empty() {
-            return Claims::of_runs(self.target, &self.runs, read_bytes);
+        if !self.spills.is_empty() {
+            return Claims::of_spills(self.target, &self.spills, read_bytes);
         }
         self.sort();
         Ok(Claims {
@@ -96,12 +96,12 @@ impl<'a> Sorter<'a> {
             return Ok(());
         }
         self.sort();
-        let mut run = self.target.begin_run()?;
+        let mut spill = self.target.begin_spill()?;
         for (start, end) in self.places.drain(..) {
-            run.push(self.bytes.get(start..end).unwrap_or_default())?;
+            spill.push(self.bytes.get(start..end).unwrap_or_default())?;
         }
         self.bytes.clear();
-        self.runs.push(run.finish()?);
+        self.spills.push(spill.finish()?);
         Ok(())
     }
 }
@@ -115,20 +115,20 @@ pub(crate) struct Claims {
     memory: Option<Gathered>,
     next: usize,
     heap: BinaryHeap<Head>,
-    readers: Vec<RunReader>,
+    readers: Vec<SpillReader>,
 }
 
-/// The first claim of a run.
+/// The first claim of a spill.
 #[derive(PartialEq, Eq)]
 struct Head {
     claim: Vec<u8>,
-    run: usize,
+    spill: usize,
 }
 
 impl Ord for Head {
     /// The heap gives the greatest first, so the order is turned round.
     fn cmp(&self, other: &Head) -> Ordering {
-        order(&other.claim, &self.claim).then_with(|| other.run.cmp(&self.run))
+        order(&other.claim, &self.claim).then_with(|| other.spill.cmp(&self.spill))
     }
 }
 
@@ -139,11 +139,11 @@ impl PartialOrd for Head {
 }
 
 impl Claims {
-    fn of_runs(target: &Target, runs: &[Run], read_bytes: usize) -> Result<Claims> {
+    fn of_spills(target: &Target, spills: &[Spill], read_bytes: usize) -> Result<Claims> {
         let vfs = target.vfs();
-        let readers = runs
+        let readers = spills
             .iter()
-            .map(|run| RunReader::open(&**vfs, run, read_bytes));
+            .map(|spill| SpillReader::open(&**vfs, spill, read_bytes));
         let mut claims = Claims {
             memory: None,
             next: 0,
@@ -158,10 +158,10 @@ impl Claims {
     pub(crate) fn rewind(&mut self) -> Result<()> {
         self.next = 0;
         self.heap.clear();
-        for (run, reader) in self.readers.iter_mut().enumerate() {
+        for (spill, reader) in self.readers.iter_mut().enumerate() {
             reader.rewind();
             if let Some(claim) = reader.next()? {
-                self.heap.push(Head { claim, run });
+                self.heap.push(Head { claim, spill });
             }
         }
         Ok(())
@@ -184,20 +184,20 @@ impl Claims {
             self.next += 1;
             return Ok(place.and_then(|(start, end)| Some(bytes.get(*start..*end)?.to_vec())));
         }
-        let Some(Head { claim, run }) = self.heap.pop() else {
+        let Some(Head { claim, spill }) = self.heap.pop() else {
             return Ok(None);
         };
-        if let Some(reader) = self.readers.get_mut(run)
+        if let Some(reader) = self.readers.get_mut(spill)
             && let Some(claim) = reader.next()?
         {
-            self.heap.push(Head { claim, run });
+            self.heap.push(Head { claim, spill });
         }
         Ok(Some(claim))
     }
 }
 
-/// Reads a run from front to back.
-struct RunReader {
+/// Reads a spill from front to back.
+struct SpillReader {
     file: Arc<dyn ReadFile>,
     path: PathBuf,
     len: u64,
@@ -208,13 +208,13 @@ struct RunReader {
     read_bytes: usize,
 }
 
-impl RunReader {
-    fn open(vfs: &dyn Vfs, run: &Run, read_bytes: usize) -> Result<RunReader> {
-        let file = vfs.open(&run.path, Access::Sequential);
-        Ok(RunReader {
-            file: file.map_err(|e| Error::io("open this file", &run.path, e))?,
-            path: run.path.clone(),
-            len: run.len,
+impl SpillReader {
+    fn open(vfs: &dyn Vfs, spill: &Spill, read_bytes: usize) -> Result<SpillReader> {
+        let file = vfs.open(&spill.path, Access::Sequential);
+        Ok(SpillReader {
+            file: file.map_err(|e| Error::io("open this file", &spill.path, e))?,
+            path: spill.path.clone(),
+            len: spill.len,
             buffer: Vec::new(),
             at: 0,
             offset: 0,
@@ -259,11 +259,11 @@ impl RunReader {
     }
 
     fn damaged(&self, position: u64, what: &str) -> Error {
-        let what = format!("a sorted run of this repair {what}");
+        let what = format!("a sorted spill of this repair {what}");
         Error::corruption(&self.path, position, what)
     }
 
-    /// Brings `len` bytes from the position on into the buffer; false if the run ends before.
+    /// Brings `len` bytes from the position on into the buffer; false if the spill ends before.
     fn fill(&mut self, len: usize) -> Result<bool> {
         if self.buffer.len() - self.at >= len {
             return Ok(true);
@@ -315,22 +315,22 @@ mod tests {
         sorter.finish().unwrap()
     }
 
-    fn runs(disk: &SimVfs) -> Vec<PathBuf> {
-        let mut runs = disk.file_names();
-        runs.retain(|path| path.extension().is_some_and(|of| of == "sort"));
-        runs
+    fn spills(disk: &SimVfs) -> Vec<PathBuf> {
+        let mut spills = disk.file_names();
+        spills.retain(|path| path.extension().is_some_and(|of| of == "sort"));
+        spills
     }
 
     #[test]
     fn claims_come_in_order_whether_they_fit_into_memory_or_not() {
-        // In memory; in a few runs; in more runs than are merged at a time.
+        // In memory; in a few spills; in more spills than are merged at a time.
         for (budget, least, most) in [(1 << 20, 0, 0), (16 << 10, 2, FAN_IN), (1 << 10, 2, FAN_IN)]
         {
             let disk = SimVfs::new();
             let target = target(&disk);
             let mut claims = sorted(&target, budget);
-            let left = runs(&disk).len();
-            assert!((least..=most).contains(&left), "{budget}: {left} runs");
+            let left = spills(&disk).len();
+            assert!((least..=most).contains(&left), "{budget}: {left} spills");
             for _ in 0..2 {
                 let (mut count, mut last) = (0, (Vec::new(), SeqNo::MAX));
                 while let Some(claim) = claims.next().unwrap() {
@@ -354,18 +354,18 @@ mod tests {
         let disk = SimVfs::new();
         let target = target(&disk);
         drop(sorted(&target, 16 << 10));
-        let path = runs(&disk).remove(0);
+        let path = spills(&disk).remove(0);
         let bytes = disk.read_file(&path).unwrap();
-        let run = Run {
+        let spill = Spill {
             len: bytes.len() as u64,
             path,
         };
-        let path = &run.path;
+        let path = &spill.path;
         for bit in (0..bytes.len() * 8).step_by(7) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             disk.write_file(path, &damaged);
-            let claims = Claims::of_runs(&target, std::slice::from_ref(&run), 4 << 10);
+            let claims = Claims::of_spills(&target, std::slice::from_ref(&spill), 4 << 10);
             let read = claims.and_then(|mut claims| {
                 while claims.next()?.is_some() {}
                 Ok(())
@@ -381,21 +381,21 @@ mod tests {
         let disk = SimVfs::new();
         let target = target(&disk);
         drop(sorted(&target, 16 << 10));
-        let path = runs(&disk).remove(0);
+        let path = spills(&disk).remove(0);
         let bytes = disk.read_file(&path).unwrap();
         let len = bytes.len() as u64;
         let first = u32::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
-        let run = Run { len, path };
+        let spill = Spill { len, path };
         // Within the last claim, and after the first.
         for cut in [bytes.len() - 1, HEAD_BYTES + first] {
-            disk.write_file(&run.path, &bytes[..cut]);
-            let claims = Claims::of_runs(&target, std::slice::from_ref(&run), 4 << 10);
+            disk.write_file(&spill.path, &bytes[..cut]);
+            let claims = Claims::of_spills(&target, std::slice::from_ref(&spill), 4 << 10);
             let mut claims = claims.unwrap();
             let error = std::iter::from_fn(|| claims.next().transpose())
                 .find_map(Result::err)
                 .unwrap();
             assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-            assert_eq!(error.file(), Some(run.path.as_path()));
+            assert_eq!(error.file(), Some(spill.path.as_path()));
         }
     }
 }

@@ -80,7 +80,7 @@ fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
     assert_eq!(version(&db).record_files().len(), 1, "the others are gone");
     all_the_same(&db, &model, KEYS);
 
-    // What stays as it is, is not copied again; what is rewritten makes a second run.
+    // What stays as it is, is not copied again; what is rewritten makes a second stretch.
     for round in 0..5 {
         for i in (round..KEYS).step_by(20) {
             put(&db, &mut model, i, 90);
@@ -154,7 +154,7 @@ fn an_unsorted_store_of_many_tables_is_merged_and_clustered() {
     }
     db.quiesce().unwrap();
     assert_eq!(db.stats().merges, 1);
-    // What merges now makes a run of its own, and so do the files of flushes that were merged
+    // What merges now makes a stretch of its own, and so do the files of flushes that were merged
     // before.
     db.compact().unwrap();
     assert_eq!((most_files(&db), db.stats().merges), (1 + 5, 2));
@@ -490,7 +490,7 @@ fn values_of_batches_move_when_nothing_unmerged_names_their_file() {
 #[test]
 fn no_more_is_copied_than_twice_what_was_written() {
     let (machine, db, mut model) = scattered(87);
-    // Little by little, so that runs would become one again and again.
+    // Little by little, so that stretches would become one again and again.
     for round in 0..120 {
         for part in 0..5 {
             for i in (round % 7 + 7 * part..KEYS).step_by(35) {
@@ -512,16 +512,16 @@ fn no_more_is_copied_than_twice_what_was_written() {
     ends_well(&machine, db, &model);
 }
 
-/// Else runs could take twice what users write before what flushes wrote is copied, as it is in any
-/// case: three bytes for each of theirs.
+/// Else stretches could take twice what users write before what flushes wrote is copied, as it is
+/// in any case: three bytes for each of theirs.
 #[test]
-fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_runs() {
+fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_stretches() {
     let machine = Machine::new(92);
     let (db, _) = machine.open(idle());
     let mut model = Model::new();
     let room = || {
         let background = &db.0.engine.background;
-        let most = background.most_copies(&version(&db)).of_runs;
+        let most = background.most_copies(&version(&db)).of_stretches;
         let life = db.stats().lifetime;
         (most, life.user_bytes_written, life.clustered_bytes)
     };
@@ -704,7 +704,7 @@ fn where_there_is_room_for_few_files_they_have_values_to_move() {
     let mut model = Model::new();
     scatter(&db, &mut model, 6, 0);
     db.quiesce().unwrap();
-    // Each round makes a run of values in each partition.
+    // Each round makes a stretch of values in each partition.
     for round in 0..3 {
         for flush in 0..5 {
             for i in (round + 5 * flush..KEYS).step_by(25) {

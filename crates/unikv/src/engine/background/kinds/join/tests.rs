@@ -545,7 +545,7 @@ fn a_failing_call_of_a_join_loses_nothing() {
             let never = engine.core.store.env().runtime.event();
             let quiet = loop {
                 match db.quiesce() {
-                    Ok(()) if !engine.space.full.is_full() => break true,
+                    Ok(()) if !engine.space.full_disk.is_full() => break true,
                     Err(error) if error.kind() == ErrorKind::WritesSuspended => break false,
                     _ => never.wait_past(never.epoch(), Some(Duration::from_secs(1))),
                 }
@@ -610,10 +610,10 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
     release(&db, sides);
     let full = std::io::ErrorKind::StorageFull.into();
     let full = crate::Error::io("write", std::path::Path::new("/db"), full);
-    assert!(engine.space.full.begin(&engine.core.store, &full));
+    assert!(engine.space.full_disk.begin(&engine.core.store, &full));
     assert!(!engine.background.join_one(Effort::Merges).unwrap());
     let never = engine.core.store.env().runtime.event();
-    while engine.space.full.is_full() {
+    while engine.space.full_disk.is_full() {
         assert_eq!(version(&db).partitions().len(), 2);
         never.wait_past(never.epoch(), Some(Duration::from_millis(100)));
         engine.background.maintain_disk_space();

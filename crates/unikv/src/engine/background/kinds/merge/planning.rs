@@ -32,7 +32,7 @@ impl Background {
     /// The merge that is most urgent, and others that are small.
     pub(super) fn plan_merges(&self, ask: &Ask<'_>) -> Option<Vec<MergePlan>> {
         let partition = self.most_urgent(ask)?;
-        let riding = if self.space.full.is_full() {
+        let riding = if self.space.full_disk.is_full() {
             Vec::new()
         } else {
             self.riding_victims(&ask.catalog.version)

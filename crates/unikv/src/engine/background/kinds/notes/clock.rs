@@ -15,27 +15,27 @@ use std::time::Duration;
 const CLOCK: JobName = "clock";
 
 /// Notes the time.
-pub(crate) struct ClockMarks;
+pub(crate) struct ClockNotes;
 
-impl JobKind for ClockMarks {
+impl JobKind for ClockNotes {
     fn name(&self) -> JobName {
         CLOCK
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        let due = background.mark_due_in(background.core.now()) == Some(Duration::ZERO);
-        let may = due && ask.allows(CLOCK, None) && !background.space.full.is_full();
+        let due = background.note_due_in(background.core.now()) == Some(Duration::ZERO);
+        let may = due && ask.allows(CLOCK, None) && !background.space.full_disk.is_full();
         may.then_some(Job::NoteClock)
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
-        background.mark_due_in(now)
+        background.note_due_in(now)
     }
 }
 
 impl Background {
     /// How long after `now` the time is to be noted.
-    fn mark_due_in(&self, now: Duration) -> Option<Duration> {
+    fn note_due_in(&self, now: Duration) -> Option<Duration> {
         let note_at = self.core.clock.note_at()?;
         Some(note_at.saturating_sub(now))
     }
@@ -46,7 +46,7 @@ impl Background {
         let mut catalog = self.catalog.lock();
         self.core.clock.trust_wall_clock();
         let edit = VersionEdit {
-            clock_ms: Some(self.core.clock.mark_ms()),
+            clock_ms: Some(self.core.clock.note_ms()),
             ..VersionEdit::default()
         };
         let indexes = Indexes::new();

@@ -49,7 +49,7 @@ impl Background {
     fn hints_due_in(&self, now: Duration) -> Option<Duration> {
         let noted = self.warmth.last_noted()?;
         let misses = self.core.cache.misses();
-        let may = noted.is_stale(misses) && !self.space.full.is_full();
+        let may = noted.is_stale(misses) && !self.space.full_disk.is_full();
         let rest = REST.max(noted.took * REST_PER_NOTE);
         may.then(|| rest.saturating_sub(now.saturating_sub(noted.at)))
     }
@@ -73,8 +73,9 @@ impl Background {
         let is_stale = |noted: Noted| noted.is_stale_at_closing(misses);
         let directory = self.core.directory.lock();
         // Where another call has released the directory meanwhile, it may be another process's.
-        let may =
-            directory.is_some() && !self.core.health.is_suspended() && !self.space.full.is_full();
+        let may = directory.is_some()
+            && !self.core.health.is_suspended()
+            && !self.space.full_disk.is_full();
         if may && self.warmth.last_noted().is_some_and(is_stale) {
             self.note_hints();
         }

@@ -56,7 +56,7 @@ impl End {
         let mut direct_reads = DirectReads::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
             // What is not in memory is prefetched, so that the device reads it all at once.
-            self.fetch_runs(view, &wanted, Way::Present(&mut direct_reads))?;
+            self.fetch_spans(view, &wanted, Way::Present(&mut direct_reads))?;
             let mut cold = wanted.iter().filter(|it| self.is_missing(it.entry));
             if cold.next().is_some() {
                 self.ahead = BATCHES_AHEAD;
@@ -66,10 +66,10 @@ impl End {
         }
         if !direct_reads.is_empty() {
             direct_reads.read();
-            self.fetch_runs(view, &wanted, Way::Direct(&direct_reads))?;
+            self.fetch_spans(view, &wanted, Way::Direct(&direct_reads))?;
             wanted.retain(|it| self.is_missing(it.entry));
         }
-        self.fetch_runs(view, &wanted, Way::Wait)?;
+        self.fetch_spans(view, &wanted, Way::Wait)?;
         Ok(is_charged)
     }
 
@@ -105,10 +105,10 @@ impl End {
             return Ok(());
         }
         self.ahead -= 1;
-        for run in wanted.chunk_by(are_together) {
-            let number = run.first().map(|first| first.pointer.file);
+        for span in wanted.chunk_by(are_together) {
+            let number = span.first().map(|first| first.pointer.file);
             let file = number.and_then(|number| view.version.record_file(number));
-            if let (Some(file), Some((from, len))) = (file, ahead_of(run, self.forward)) {
+            if let (Some(file), Some((from, len))) = (file, ahead_of(span, self.forward)) {
                 file.prefetch(from, len)?;
             }
         }
@@ -116,9 +116,9 @@ impl End {
     }
 
     /// Reads what is `wanted`, sorted, with one call a file.
-    fn fetch_runs(&mut self, view: &View, wanted: &[Wanted], mut way: Way<'_>) -> Result<()> {
-        for run in wanted.chunk_by(are_together) {
-            let Some(first) = run.first().map(|first| first.pointer) else {
+    fn fetch_spans(&mut self, view: &View, wanted: &[Wanted], mut way: Way<'_>) -> Result<()> {
+        for span in wanted.chunk_by(are_together) {
+            let Some(first) = span.first().map(|first| first.pointer) else {
                 continue;
             };
             let file = view.version.record_file(first.file);
@@ -130,9 +130,9 @@ impl End {
                 }
             };
             match &mut way {
-                Way::Present(direct_reads) => file.read_present(run, direct_reads, take),
-                Way::Direct(direct_reads) => file.take_direct(run, direct_reads, take),
-                Way::Wait => file.read_sorted(run, take),
+                Way::Present(direct_reads) => file.read_present(span, direct_reads, take),
+                Way::Direct(direct_reads) => file.take_direct(span, direct_reads, take),
+                Way::Wait => file.read_sorted(span, take),
             }
         }
         Ok(())

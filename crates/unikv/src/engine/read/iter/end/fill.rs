@@ -10,7 +10,7 @@ use crate::engine::read::iter::toward::{Left, Toward};
 use crate::error::Result;
 use crate::key_table::KeyEntry;
 use crate::partition::view_cursor::ViewCursor;
-use crate::partition::{HiddenRun, Visibility};
+use crate::partition::{SteppedOver, Visibility};
 
 /// A batch that is being filled from what is left of a range.
 pub(super) struct Filling<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Filling<'a> {
     /// batch.
     pub(super) last: &'a mut Option<Vec<u8>>,
     /// What was hidden since the last visible entry.
-    pub(super) run: HiddenRun,
+    pub(super) run: SteppedOver,
 }
 
 /// What ends before the entry at the cursor.
@@ -89,7 +89,7 @@ impl Filling<'_> {
             && let Some(end) = self.cursor.view().end_of_gap(entry.key, self.at)
         {
             self.cursor.seek(&end, SeqNo::MAX)?;
-            self.run = HiddenRun::after(end);
+            self.run = SteppedOver::after(end);
         } else {
             self.cursor.next_visible()?;
         }
@@ -126,7 +126,7 @@ impl Filling<'_> {
         self.run.hides(kind);
         if is_time && let Some(start) = self.cursor.view().start_of_gap(key, self.at) {
             self.cursor.seek_before(&start, SeqNo::MAX)?;
-            self.run = HiddenRun::after(start);
+            self.run = SteppedOver::after(start);
         } else if self.cursor.may_hide() {
             self.cursor.skip_hidden_back()?;
         }

@@ -1,7 +1,7 @@
-//! Writing a sorted run of claims.
+//! Writing a sorted spill of claims.
 //!
 //! Each claim stands after its length and the checksum of both, which is bound to the offset: what
-//! is read back decides what is saved, and damage in the run must not pass for damage in the
+//! is read back decides what is saved, and damage in the spill must not pass for damage in the
 //! database.
 
 use crate::base::checksum;
@@ -14,23 +14,23 @@ const WRITE_BYTES: usize = 256 << 10;
 /// Before each claim: its length and a checksum.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// A run that was written.
-pub(crate) struct Run {
+/// A spill that was written.
+pub(crate) struct Spill {
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
 }
 
-/// A run being written.
-pub(crate) struct RunWriter {
+/// A spill being written.
+pub(crate) struct SpillWriter {
     file: Box<dyn crate::vfs::WriteFile>,
     path: PathBuf,
     buffer: Vec<u8>,
     offset: u64,
 }
 
-impl RunWriter {
-    pub(crate) fn new(file: Box<dyn crate::vfs::WriteFile>, path: PathBuf) -> RunWriter {
-        RunWriter {
+impl SpillWriter {
+    pub(crate) fn new(file: Box<dyn crate::vfs::WriteFile>, path: PathBuf) -> SpillWriter {
+        SpillWriter {
             file,
             path,
             buffer: Vec::new(),
@@ -57,9 +57,9 @@ impl RunWriter {
         written.map_err(|e| Error::io("write this file", &self.path, e))
     }
 
-    pub(crate) fn finish(mut self) -> Result<Run> {
+    pub(crate) fn finish(mut self) -> Result<Spill> {
         self.write()?;
-        Ok(Run {
+        Ok(Spill {
             path: self.path,
             len: self.offset,
         })

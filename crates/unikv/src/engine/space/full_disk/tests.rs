@@ -1,7 +1,8 @@
 use super::*;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::space::full::LEAST_BALLAST;
+use crate::engine::space::full_disk::LEAST_BALLAST;
 use crate::engine::tests::{Machine, Model, same, small};
+use crate::events::Event;
 use crate::memtable::Batch;
 use crate::vfs::sim::{Fault, Keep, Op, SimRuntime};
 use crate::vfs::{Runtime as _, Vfs as _};
@@ -312,7 +313,7 @@ fn a_log_that_met_a_full_disk_begins_again_without_a_call() {
         }));
         let error = db.put("torn", "2").unwrap_err();
         match torn {
-            // The outcome is unknown, which DiskFull would deny.
+            // The outcome is unknown, which FullDisk would deny.
             0 => assert_eq!(error.kind(), ErrorKind::WritesSuspended),
             _ => assert_eq!(error.kind(), ErrorKind::Io),
         }

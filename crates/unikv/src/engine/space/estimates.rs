@@ -1,4 +1,6 @@
-//! The state of [`super::tombstone_debt`]: what the rules go by.
+//! What [`super::tombstone_debt`] goes by: what writes may free, and the space of a version.
+//!
+//! Locks: those inside, leaves.
 
 use crate::base::keys::FileNumber;
 use crate::base::sync::Mutex;
@@ -11,7 +13,7 @@ use std::sync::Weak;
 
 /// What the rules go by.
 #[derive(Debug, Default)]
-pub(crate) struct TombstoneDebt {
+pub(crate) struct Estimates {
     /// Bytes that a record takes in the mean, of those that are about alike.
     pub(super) mean_record_bytes: AtomicU64,
     /// Whether there are records that are much longer than the others.
@@ -74,7 +76,7 @@ pub(super) struct KnownSpace {
     pub(super) space: Space,
 }
 
-impl TombstoneDebt {
+impl Estimates {
     /// A memtable whose writes free this much is about to be sealed.
     pub(crate) fn sealed(&self, freed: Freed) {
         self.sealed_bytes.lock().push_back(freed.bytes());

@@ -13,7 +13,7 @@ const MOST_OWED_NS: i64 = 1_000_000_000;
 
 /// What writers owe. A write is long if its own cost is more than a short one may pause for others.
 #[derive(Debug, Default)]
-pub(super) struct Debt {
+pub(super) struct Owed {
     short: Account,
     long: Account,
 }
@@ -27,7 +27,7 @@ struct Account {
     until_ns: i64,
 }
 
-impl Debt {
+impl Owed {
     /// Adds the cost of a write; returns how long its writer is to pause from `now_ns` on.
     pub(super) fn add(&mut self, cost_ns: i64, now_ns: i64) -> Option<i64> {
         if cost_ns > LONGEST_OWED_PAUSE_NS {
@@ -63,7 +63,7 @@ impl Debt {
 }
 
 impl Account {
-    /// See [`Debt::add`]. The pause is at most `most_ns`.
+    /// See [`Owed::add`]. The pause is at most `most_ns`.
     fn add(&mut self, cost_ns: i64, now_ns: i64, most_ns: i64) -> Option<i64> {
         self.owed_ns = self.owed_ns.saturating_add(cost_ns);
         let begun = self.until_ns.saturating_sub(now_ns).max(0);
@@ -80,7 +80,7 @@ impl Account {
         Some(pause)
     }
 
-    /// See [`Debt::would_pause`].
+    /// See [`Owed::would_pause`].
     fn would_pause(&mut self, cost_ns: i64, now_ns: i64) -> bool {
         let begun = self.until_ns.saturating_sub(now_ns).max(0);
         let due = begun.saturating_add(self.owed_ns);
@@ -101,13 +101,13 @@ mod tests {
 
     #[test]
     fn short_writers_pause_for_each_other() {
-        let mut debt = Debt::default();
+        let mut owed = Owed::default();
         let ms = |ms: i64| ms * 1_000_000;
         // Eight at one moment, each of 4 ms.
-        let pauses: Vec<_> = (0..8).filter_map(|_| debt.add(ms(4), 0)).collect();
+        let pauses: Vec<_> = (0..8).filter_map(|_| owed.add(ms(4), 0)).collect();
         assert_eq!(pauses, [4, 8, 10, 10, 10, 10, 10, 10].map(ms));
         assert_eq!(
-            debt.add(ms(50), 0),
+            owed.add(ms(50), 0),
             Some(ms(82)),
             "a long one for all of them"
         );

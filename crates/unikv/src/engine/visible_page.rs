@@ -33,7 +33,7 @@ const LOGGED: usize = 3;
 
 /// The page of this opening.
 #[derive(Debug, Default)]
-pub(crate) struct Published {
+pub(crate) struct VisiblePage {
     /// `None`: nobody asks for one. Not set: it could not be made yet, as the disk is full, and
     /// nothing has been changed.
     page: OnceLock<Option<Arc<dyn SharedPage>>>,
@@ -49,7 +49,7 @@ struct First {
     edits: u64,
 }
 
-impl Published {
+impl VisiblePage {
     /// Makes the page in which an opening publishes if there is none, before anything is changed
     /// that a follower reads.
     pub(crate) fn make_up(&self, store: &FileStore) -> Result<()> {
@@ -97,7 +97,7 @@ fn create_page(store: &FileStore) -> Result<Option<Arc<dyn SharedPage>>> {
     Ok(page)
 }
 
-impl Published {
+impl VisiblePage {
     /// The opening is done: what is up to `seq` is visible. Up to `logged` it is in records of the
     /// log or in tables; the rest are changes of keyspaces.
     pub(crate) fn begin(&self, seq: SeqNo, logged: SeqNo, edits: u64) {
@@ -149,7 +149,7 @@ impl Published {
 
 /// What a follower finds in the page of an opening.
 #[derive(Clone, Debug)]
-pub(crate) struct PublishedPage {
+pub(crate) struct FollowedPage {
     page: Arc<dyn SharedPage>,
     uid: FileUid,
 }
@@ -162,9 +162,9 @@ pub(crate) struct VisibleSeq {
     pub(crate) logged: SeqNo,
 }
 
-impl PublishedPage {
+impl FollowedPage {
     /// Opens the page in the directory of `store`, if there is one.
-    pub(crate) fn open(store: &FileStore) -> Result<Option<PublishedPage>> {
+    pub(crate) fn open(store: &FileStore) -> Result<Option<FollowedPage>> {
         let path = store.dir().join(file_names::VISIBLE);
         let page = match store.env().vfs.open_page(&path) {
             Ok(page) => page,
@@ -173,7 +173,7 @@ impl PublishedPage {
         // A header that a crash has taken is that of nobody who lives.
         let database = Some(store.database());
         let header = FileHeader::decode(page.header(), FileKind::Visible, database, &path);
-        Ok(header.ok().map(|header| PublishedPage {
+        Ok(header.ok().map(|header| FollowedPage {
             page,
             uid: header.uid,
         }))
@@ -227,7 +227,7 @@ impl PublishedPage {
 }
 
 /// A page that is missing, or too short to be one, is nobody's.
-fn nothing_or(path: &Path, error: io::Error) -> Result<Option<PublishedPage>> {
+fn nothing_or(path: &Path, error: io::Error) -> Result<Option<FollowedPage>> {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::UnexpectedEof => Ok(None),
         ErrorKind::Unsupported => {

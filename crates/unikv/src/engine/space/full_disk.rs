@@ -1,80 +1,26 @@
-//! The state of [`super::disk_full`]: the limits, the ballast, whether the disk counts as full and
-//! why.
+//! A full disk: puts fail cleanly, reads and deletes go on, writing resumes by itself.
+//! `docs/crashes.md`, "A full disk", has the mechanism.
+//!
+//! Invariants: the state begins when less is free than the reserve that puts leave alone, before
+//! anything has failed, or when a write is refused for want of space. Puts are refused before
+//! anything of them is written; deletes are taken while what is in memory could still be flushed.
+//! The state ends when [`FullDisk::resume_bytes`] are free, log and manifest are as they should be
+//! and the ballast is back. No call is needed.
+//!
+//! Locks: `cause`, a leaf but for the removal of the ballast under it. Nothing here waits for the
+//! commit lock: the flush worker only tries it, as a leader may hold it while it waits for a flush.
 
 use crate::base::file_names;
 use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::engine::space::ballast::{LEAST_BALLAST, LEAST_BALLAST_PART, SpaceLimits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::file_store::FileStore;
 use std::time::Duration;
 
-/// The most that manifests, key tables and the like add to the memtables in ballast and reserve.
-const MOST_BESIDE_MEMTABLES: u64 = 4 << 20;
-
-/// The least ballast, with which a database is opened on a full disk and deletes are logged, and
-/// the part of the data that it has at least.
-pub(super) const LEAST_BALLAST: u64 = 64 << 10;
-const LEAST_BALLAST_PART: u64 = 100;
-/// One that lacks no more than this part is not made again.
-const NEAR_PART: u64 = 4;
-/// A larger one takes at most this part of the data; one is made, or made larger, where it takes a
-/// little less, so that garbage that comes and goes does not have it made again and again.
-const KEPT_PART: u64 = 16;
-const MADE_PART: u64 = 20;
-
 /// Memory of memtables comes in chunks, of which the last ones hold little: they may be this much.
 const BEGUN_CHUNKS_BYTES: u64 = 8 << 20;
-
-/// How much space is kept for what.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SpaceLimits {
-    pub(super) memtable_bytes: u64,
-}
-
-impl SpaceLimits {
-    /// The limits that follow from the size of a memtable.
-    pub(crate) fn of(memtable_bytes: u64) -> SpaceLimits {
-        SpaceLimits { memtable_bytes }
-    }
-
-    pub(super) fn beside(self) -> u64 {
-        self.memtable_bytes.min(MOST_BESIDE_MEMTABLES)
-    }
-
-    /// Two memtables and what goes with them: the largest ballast.
-    pub(super) fn most_ballast(self) -> u64 {
-        2 * self.memtable_bytes + self.beside()
-    }
-
-    /// The ballast for `data` bytes of files where there is one of `held` bytes: the largest
-    /// ballast halved until it is no more than a sixteenth of them, but not below the least.
-    pub(super) fn ballast_for(self, data: u64, held: u64) -> u64 {
-        let mut most = self.most_ballast();
-        while most < data / LEAST_BALLAST_PART {
-            most *= 2;
-        }
-        let mut bytes = most;
-        while bytes > data / MADE_PART {
-            bytes /= 2;
-        }
-        let bytes = bytes.max(LEAST_BALLAST);
-        let is_larger = held > bytes && held <= (2 * most).min(data / KEPT_PART);
-        // On a small disk the limits follow what is free, so a little less serves, too.
-        let is_near = held < bytes && held >= bytes - bytes / NEAR_PART;
-        if is_larger || is_near { held } else { bytes }
-    }
-
-    /// With less than this free the disk counts as full.
-    pub(super) fn reserve_bytes(self) -> u64 {
-        self.memtable_bytes + self.beside()
-    }
-
-    /// Written bytes between two looks at the free space.
-    pub(super) fn probe_bytes(self) -> u64 {
-        self.memtable_bytes / 16
-    }
-}
 
 /// What a database gathers before it writes it elsewhere (a memtable, an UnsortedStore) takes no
 /// more than this part of the room there is for it, or than the least.
@@ -83,7 +29,7 @@ const LEAST_GATHERED: u64 = 64 << 10;
 
 /// Whether the disk is full, and what is kept for that.
 #[derive(Debug)]
-pub(crate) struct DiskFull {
+pub(crate) struct FullDisk {
     /// Of a memtable where there is room for it, and by the last look.
     memtable_bytes: u64,
     gathered_in_memtable: AtomicU64,
@@ -149,13 +95,13 @@ impl Reclaim {
     }
 }
 
-impl DiskFull {
+impl FullDisk {
     /// Looks at the disk while the database in `store` is opened.
-    pub(crate) fn at_open(store: &FileStore, memtable_bytes: u64, keeps_ballast: bool) -> DiskFull {
+    pub(crate) fn at_open(store: &FileStore, memtable_bytes: u64, keeps_ballast: bool) -> FullDisk {
         let path = store.dir().join(file_names::BALLAST);
         let len = || store.env().vfs.len(&path).unwrap_or(0);
         let len = if keeps_ballast { len() } else { 0 };
-        let space = DiskFull {
+        let space = FullDisk {
             memtable_bytes,
             gathered_in_memtable: AtomicU64::new(memtable_bytes),
             keeps_ballast,
@@ -387,3 +333,6 @@ impl DiskFull {
 pub(crate) fn free_bytes(store: &FileStore) -> Option<u64> {
     store.env().vfs.free_space(store.dir()).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
-//! Reading many records of a file at once: neighbours in one read, a *run*.
+//! Reading many records of a file at once: neighbours in one read, a *span*.
 //!
-//! The records of a run share its buffer, which counts for as long as any part of it is held. While
-//! such buffers take too much, each record is copied out of its run.
+//! The records of a span share its buffer, which counts for as long as any part of it is held.
+//! While such buffers take too much, each record is copied out of its span.
 
 use super::direct_reads::DirectReads;
 use super::frame::Record;
@@ -14,14 +14,14 @@ use bytes::Bytes;
 
 /// Frames with at most this many bytes between them are read together.
 pub(crate) const COALESCE_GAP_BYTES: u64 = 4 << 10;
-/// Of a run longer than this many times what is wanted of it, that is copied.
+/// Of a span longer than this many times what is wanted of it, that is copied.
 const MOST_KEPT_FOR_ONE: u64 = 2;
 /// What is read together spans at most this many bytes, unless it is one frame: a caller that keeps
 /// one of many records keeps no more alive, the buffer is one that is kept for the next read, and
 /// it stays in the processor's cache.
 const COALESCE_RUN_BYTES: u64 = LONGEST_BUFFER as u64;
 
-/// What the records of a run keep of its bytes.
+/// What the records of a span keep of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// There is one, and it is nearly all of them.
@@ -70,7 +70,7 @@ impl RecordFile {
         take: impl FnMut(&W, Result<Record>, bool),
     ) {
         let read = |span| self.read_run_present(span, direct_reads);
-        self.read_runs(wanted, read, take);
+        self.read_spans(wanted, read, take);
     }
 
     /// Takes those of `wanted`, sorted, that are in `direct_reads`, which have been read; but none
@@ -87,7 +87,7 @@ impl RecordFile {
             let bytes = direct_reads.bytes(self.meta().number, span.offset);
             Ok(bytes.filter(|bytes| bytes.len() == span.len))
         };
-        self.read_runs(wanted, read, |wanted, record, is_shared| {
+        self.read_spans(wanted, read, |wanted, record, is_shared| {
             if record.is_ok() {
                 take(wanted, record, is_shared);
             }
@@ -104,7 +104,7 @@ impl RecordFile {
             let buffer = self.read_buffer(span.offset, span.len)?;
             Ok(Some(span.freeze(buffer)))
         };
-        self.read_runs(wanted, read, take);
+        self.read_spans(wanted, read, take);
     }
 
     fn read_run_present(
@@ -128,7 +128,7 @@ impl RecordFile {
 
     /// Reads what is `wanted`, sorted, neighbours together, with `read_bytes`; nothing is taken
     /// where that gives nothing.
-    fn read_runs<W: AsRef<RecordPointer>>(
+    fn read_spans<W: AsRef<RecordPointer>>(
         &self,
         mut wanted: &[W],
         mut read_bytes: impl FnMut(Span) -> Result<Option<Bytes>>,
@@ -142,16 +142,16 @@ impl RecordFile {
                 continue;
             }
             let (joining, end) = self.joining(pointer, behind);
-            let (run, rest) = wanted.split_at(1 + joining);
+            let (span, rest) = wanted.split_at(1 + joining);
             wanted = rest;
             let len = (end - pointer.offset) as usize;
-            let way = self.way_of(run, len);
+            let way = self.way_of(span, len);
             let bytes = read_bytes(Span {
                 offset: pointer.offset,
                 len,
                 is_shared: way == Way::Share,
             });
-            for it in run {
+            for it in span {
                 match &bytes {
                     Ok(Some(bytes)) => {
                         let start = pointer.offset;
@@ -166,13 +166,13 @@ impl RecordFile {
         }
     }
 
-    /// What the records of `run`, which is read with `len` bytes, keep of them.
-    fn way_of<W: AsRef<RecordPointer>>(&self, run: &[W], len: usize) -> Way {
-        if run.len() == 1 && is_tight(len, capacity_for(len)) {
+    /// What the records of `span`, which is read with `len` bytes, keep of them.
+    fn way_of<W: AsRef<RecordPointer>>(&self, span: &[W], len: usize) -> Way {
+        if span.len() == 1 && is_tight(len, capacity_for(len)) {
             return Way::Whole;
         }
         // Who keeps a value keeps no buffer that was read for little else than gaps.
-        let bytes_wanted: u64 = run.iter().map(|it| u64::from(it.as_ref().len)).sum();
+        let bytes_wanted: u64 = span.iter().map(|it| u64::from(it.as_ref().len)).sum();
         if len as u64 > MOST_KEPT_FOR_ONE * bytes_wanted || !self.may_share() {
             Way::Copy
         } else {
@@ -180,7 +180,7 @@ impl RecordFile {
         }
     }
 
-    /// A record out of the bytes of a run that begins at `start`.
+    /// A record out of the bytes of a span that begins at `start`.
     fn take_from_run(
         &self,
         bytes: &Bytes,
@@ -206,11 +206,11 @@ impl RecordFile {
             let Some(its_end) = pointer.end().filter(|_| self.check(pointer).is_ok()) else {
                 return false;
             };
-            let run_end = end.max(its_end);
+            let span_end = end.max(its_end);
             let near = pointer.offset.saturating_sub(end) <= COALESCE_GAP_BYTES;
-            let joins = near && run_end - first.offset <= COALESCE_RUN_BYTES;
+            let joins = near && span_end - first.offset <= COALESCE_RUN_BYTES;
             if joins {
-                end = run_end;
+                end = span_end;
             }
             joins
         });
