@@ -14,15 +14,13 @@
 use crate::base::bounds::with_engine_key;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::seeded;
-use crate::engine::read::timed::{named, named_engine_key};
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::WritePath;
-use crate::engine::write::queue::{Write, WriteMode};
+use crate::engine::write::queue::Write;
 use crate::engine::write::staging::{Staged, Staging};
 use crate::error::{Error, Result};
-use crate::events::TimedOperation;
 use crate::memtable::{Batch, BatchOp, Lifetime, OpsIter, check_put};
-use crate::options::{Durability, WriteOptions};
+use crate::options::WriteOptions;
 use crate::partition::{LargeFiles, MemtableHandle};
 use crate::record::{External, RecordFile, RecordFileMeta};
 use crate::version::file_names;
@@ -43,46 +41,19 @@ impl WritePath {
         usize::try_from(self.core.memory.plan.memtable_bytes / 4).unwrap_or(usize::MAX)
     }
 
-    pub(super) fn mode(&self, options: WriteOptions) -> WriteMode {
-        let durability = options.durability.unwrap_or(self.core.options.durability);
-        WriteMode {
-            sync: durability == Durability::Sync,
-            no_wait: options.no_wait,
-        }
-    }
-
     /// Whether the memtable is to be sealed for the large values that are with it.
     pub(crate) fn is_full_of_large(&self, memtable: &MemtableHandle) -> bool {
         memtable.large.bytes() >= MEMTABLES_OF_LARGE * self.core.memory.plan.memtable_bytes
     }
 
-    /// Commits one put to the keyspace with this data id. A large value is not copied into a batch.
-    pub(crate) fn put(
+    /// Commits one put of a large value, which is not copied into a batch.
+    pub(super) fn put_large(
         &self,
         keyspace: KeyspaceId,
         key: &[u8],
         value: &[u8],
         options: WriteOptions,
     ) -> Result<()> {
-        let at = || named(keyspace, key);
-        self.read.timed(TimedOperation::Put, at, || {
-            self.put_untimed(keyspace, key, value, options)
-        })
-    }
-
-    #[inline(always)]
-    fn put_untimed(
-        &self,
-        keyspace: KeyspaceId,
-        key: &[u8],
-        value: &[u8],
-        options: WriteOptions,
-    ) -> Result<()> {
-        if value.len() < self.large_value_bytes() {
-            let mut batch = Batch::new();
-            batch.put_at(keyspace, key, value);
-            return self.write_untimed(&batch, options, None);
-        }
         self.core.check_open()?;
         check_put(key.len(), value.len())?;
         let expiry_ms = if self.may_expire(options.ttl) {
@@ -101,61 +72,8 @@ impl WritePath {
         })
     }
 
-    /// Commits a batch; its large values go to files first. With `reads` it is refused if what
-    /// these hold was written since.
-    pub(crate) fn write(
-        &self,
-        batch: &Batch,
-        options: WriteOptions,
-        reads: Option<&Arc<ReadSet>>,
-    ) -> Result<()> {
-        let at = || {
-            let mut ops = OpsIter::new(batch.ops_bytes());
-            let first = ops.next().and_then(|op| op.ok());
-            first.map_or_else(Default::default, |op| named_engine_key(op.key))
-        };
-        self.read.timed(TimedOperation::Write, at, || {
-            self.write_untimed(batch, options, reads)
-        })
-    }
-
-    #[inline]
-    fn write_untimed(
-        &self,
-        batch: &Batch,
-        options: WriteOptions,
-        reads: Option<&Arc<ReadSet>>,
-    ) -> Result<()> {
-        self.core.check_open()?;
-        if let Some(violation) = batch.violation() {
-            return Err(violation.clone());
-        }
-        if self.may_expire(options.ttl) || batch.has_lifetimes() {
-            return self.write_expiring(batch, options, reads);
-        }
-        self.write_resolved(batch, options, reads)
-    }
-
-    /// The same of a batch in which each value has its expiry.
-    #[inline]
-    pub(super) fn write_resolved(
-        &self,
-        batch: &Batch,
-        options: WriteOptions,
-        reads: Option<&Arc<ReadSet>>,
-    ) -> Result<()> {
-        let least = self.least_large(batch);
-        if batch.longest_value() < least {
-            let mode = self.mode(options);
-            return self.commit(Write { batch, mode, reads });
-        }
-        let ops = OpsIter::new(batch.ops_bytes()).map_while(std::result::Result::ok);
-        debug_assert_eq!(ops.clone().count(), batch.len());
-        self.write_without_large(ops, batch, least, options, reads)
-    }
-
     /// Values of a batch of at least this many bytes are large.
-    fn least_large(&self, batch: &Batch) -> usize {
+    pub(super) fn least_large(&self, batch: &Batch) -> usize {
         let least = self.large_value_bytes();
         if batch.byte_len() as u64 > self.core.memory.plan.memtable_bytes {
             least.min(LARGE_BATCH_VALUE_BYTES)
@@ -184,6 +102,19 @@ impl WritePath {
             Batch::op_len(&op, is_large) as u64
         };
         ops.map(left).sum::<u64>() > self.most_batch_bytes()
+    }
+
+    /// Commits a batch, whose puts of at least `least` bytes go to files first.
+    pub(super) fn write_apart(
+        &self,
+        batch: &Batch,
+        least: usize,
+        options: WriteOptions,
+        reads: Option<&Arc<ReadSet>>,
+    ) -> Result<()> {
+        let ops = OpsIter::new(batch.ops_bytes()).map_while(std::result::Result::ok);
+        debug_assert_eq!(ops.clone().count(), batch.len());
+        self.write_without_large(ops, batch, least, options, reads)
     }
 
     /// Commits operations, whose puts of at least `least` bytes go to files first, with the mark of

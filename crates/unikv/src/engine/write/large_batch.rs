@@ -18,7 +18,8 @@ use crate::engine::backpressure::Written;
 use crate::engine::memory::LargeBatchTurn;
 use crate::engine::space::estimates::Freed;
 use crate::engine::write::blobs::files_of;
-use crate::engine::write::queue::{Write, WriteMode};
+use crate::engine::write::group::Answers;
+use crate::engine::write::queue::{Lead, Write, WriteMode};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
 use crate::memtable::{Batch, Memtable, Reserved, SortedBatch};
@@ -35,6 +36,25 @@ pub(crate) struct LargeBatch<'a> {
 }
 
 impl WritePath {
+    /// Commits a large batch, which takes no other along.
+    pub(super) fn lead_large(
+        &self,
+        lead: Lead<'_>,
+        own: Write<'_>,
+        large: LargeBatch<'_>,
+    ) -> Result<()> {
+        let mut commit = self.commit.lock();
+        let guard = Answers::of(&self.core, Vec::new());
+        let committed = self
+            .admit(&commit, &mut Vec::new(), own)
+            .and_then(|()| self.commit_large(&mut commit, own, large));
+        guard.end(committed.as_ref().map(drop).map_err(Error::clone));
+        drop(commit);
+        drop(lead);
+        self.backpressure.pace(committed?, !own.mode.no_wait);
+        Ok(())
+    }
+
     /// Whether a batch becomes a memtable of its own.
     pub(super) fn is_large(&self, batch: &Batch) -> bool {
         SortedBatch::is_large(

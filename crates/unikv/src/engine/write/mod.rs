@@ -12,6 +12,7 @@ mod admission;
 pub(crate) mod alone;
 pub(crate) mod blobs;
 pub(crate) mod change_window;
+pub(crate) mod entry;
 pub(crate) mod expiry;
 pub(crate) mod group;
 pub(crate) mod large_batch;
