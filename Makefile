@@ -101,8 +101,9 @@ bench-waits: ## how long one call makes others wait, by scenario: WAITS="--only 
 	$(CARGO) run --release --locked --quiet -p unikv-bench --bin waits -- \
 		$(or $(DIR),target/waits) $(WAITS)
 
-instructions: ## instructions of put, get and scan as callgrind counts them, against limits (not part of `test`)
+instructions: ## instructions of put, get and scan as callgrind counts them, against limits and the map (not part of `test`)
 	@scripts/instructions.sh
+	@scripts/map_check.sh
 
 soak: ## hours of randomised tests, fuzzing, models, kills and load: TIMES=20 make soak
 	@scripts/soak.sh
