@@ -28,7 +28,7 @@ use crate::engine::recent::OpenTransaction;
 use crate::engine::recent::own_writes::{OwnWrite, OwnWrites, Undo};
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::snapshots::Holder;
-use crate::engine::write::alone::Alone;
+use crate::engine::write::waits::Alone;
 use crate::error::{Error, Result};
 use crate::memtable::{Batch, Lifetime, check_put, deletable};
 use crate::options::WriteOptions;

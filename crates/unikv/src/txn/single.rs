@@ -4,7 +4,7 @@ use super::{Isolation, Txn};
 use crate::base::keys::KeyspaceId;
 use crate::engine::handle::Handle;
 use crate::engine::read::lifetimes::Ttl;
-use crate::engine::write::alone::Alone;
+use crate::engine::write::waits::Alone;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memtable::Lifetime;
 use crate::options::WriteOptions;

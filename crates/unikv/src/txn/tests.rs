@@ -3,7 +3,7 @@
 use crate::base::sorted::tests::COPIED;
 use crate::engine::read::iter::overlay::STEPPED;
 use crate::engine::tests::{Machine, Model, small};
-use crate::engine::write::alone::Alone;
+use crate::engine::write::waits::Alone;
 use crate::vfs::Runtime;
 use crate::{
     Batch, Db, ErrorKind, Isolation, KeyspaceOptions, Readable, Result, Transaction, WriteOptions,

@@ -1,16 +1,12 @@
 //! A put, from the call to its end: what a writer does, step by step. Large values branch off to
-//! [`super::blobs`] and large batches to [`super::large_batch`]; both come back to [`commit`].
+//! [`super::blobs`] and large batches to [`super::large_batch`]; both come back to `commit`.
 //!
-//! A group commit (paper §III-B, "WAL"): the leader of the [queue](super::queue) assigns sequence
-//! numbers to its batch and to those of the writers that wait, appends all to the WAL in one write,
-//! syncs if one of them asks for it, inserts into the memtable, and publishes. So a sync is shared
-//! by all that arrived during the one before.
+//! A group commit (paper §III-B, "WAL"): the leader of the [queue](super::queue) numbers its batch
+//! and those of the writers that wait, appends all to the WAL in one write, syncs if one of them
+//! asks for it, inserts, and publishes. So a sync is shared by all that came during the one before.
 //!
 //! Lock: the leader holds the commit lock, because jobs seal memtables, too. It gives the lock and
-//! the lead back before the others get their results, and pauses for back-pressure last, so that no
-//! writer waits for one that pauses.
-//!
-//! [`commit`]: WritePath::commit
+//! the lead back before the others get their results, and pauses for back-pressure last.
 
 use crate::base::keys::{KeyspaceId, SeqNo};
 use crate::base::seeded::seeded;

@@ -9,7 +9,6 @@
 //! memtable is published.
 
 mod admission;
-pub(crate) mod alone;
 pub(crate) mod blobs;
 pub(crate) mod change_window;
 pub(crate) mod entry;
@@ -20,7 +19,7 @@ pub(crate) mod marks;
 pub(crate) mod queue;
 mod staging;
 pub(crate) mod streams;
-mod waits;
+pub(crate) mod waits;
 pub(crate) mod wal_sync;
 
 use crate::base::keys::{FileNumber, SeqNo};
