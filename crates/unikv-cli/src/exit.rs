@@ -98,6 +98,8 @@ pub struct Failed {
     offset: Option<u64>,
     what: String,
     remedy: Option<String>,
+    /// The system does not let this process write there.
+    pub may_not_write: bool,
 }
 
 impl Failed {
@@ -149,6 +151,7 @@ impl Failure {
             offset: None,
             what: what.into(),
             remedy: None,
+            may_not_write: false,
         }))
     }
 
@@ -223,6 +226,19 @@ impl Failure {
     }
 }
 
+/// Whether the cause of an error is a file system or a directory that this process only reads.
+fn may_not_write(error: &unikv::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
+    cause.is_some_and(|cause: &io::Error| {
+        let kind = cause.kind();
+        [
+            io::ErrorKind::ReadOnlyFilesystem,
+            io::ErrorKind::PermissionDenied,
+        ]
+        .contains(&kind)
+    })
+}
+
 impl From<unikv::Error> for Failure {
     fn from(error: unikv::Error) -> Failure {
         let code = match error.kind() {
@@ -246,6 +262,7 @@ impl From<unikv::Error> for Failure {
             offset: error.offset(),
             what: error.what().to_owned(),
             remedy: Some(error.remedy().to_owned()),
+            may_not_write: may_not_write(&error),
         }))
     }
 }

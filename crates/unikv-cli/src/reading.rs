@@ -31,7 +31,7 @@ impl Reading {
         match dir.open_existing() {
             Ok(db) => Ok(Reading::Opened(db)),
             // Another process has it, or this one may not write there.
-            Err(Failure::Failed(failed)) if matches!(failed.code, Code::Locked | Code::Io) => {
+            Err(Failure::Failed(failed)) if failed.code == Code::Locked || failed.may_not_write => {
                 let followed = follow(dir).map_err(|failure| failure.at(&failed.to_string()));
                 followed.map(Reading::Followed)
             }

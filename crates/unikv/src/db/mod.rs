@@ -288,7 +288,8 @@ impl Db {
     ///
     /// # Errors
     /// The error of the sync, or of background work that has failed and not been made up for; the
-    /// database is closed all the same.
+    /// database is closed all the same. None where the disk has been full since the opening, so
+    /// that nothing was written: what the process before has not synced is as it was.
     pub fn close(self) -> Result<ClosingReport> {
         self.0.close()
     }

@@ -9,7 +9,7 @@ use crate::engine::read::moment::KeepsOpen;
 use crate::engine::stats::holders::ClosingReport;
 use crate::engine::stats_file::Publisher;
 use crate::engine::{Engine, open};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::events::{self, Event, RecoveryReport};
 use crate::options::Options;
 use crate::vfs::{Env, JoinHandle};
@@ -91,19 +91,25 @@ impl Handle {
     }
 
     /// Syncs the log, stops the background, stores what was counted and releases the directory. The
-    /// error is that of the sync, or of background work that has failed and not been made up for.
-    /// Returns what was still open.
+    /// error is that of the sync, or of background work that has failed and not been made up for. On
+    /// a full disk on which this opening could not write, it has nothing to sync. Returns what was
+    /// still open.
     pub(crate) fn close(&self) -> Result<ClosingReport> {
         self.engine.core.check_open()?;
         let synced = self.engine.write.sync_and_note();
         let jobs = self.engine.background.check_jobs();
+        let has_written_nothing = self.engine.catalog.is_staying();
+        let ended = match synced.and(jobs) {
+            Err(error) if error.kind() == ErrorKind::DiskFull && has_written_nothing => Ok(()),
+            ended => ended,
+        };
         self.engine.stop();
         let report = self.engine.read.still_open();
         self.stop_workers();
         self.engine.store_lifetime();
         self.engine.background.note_hints_at_closing();
         self.shut_down();
-        synced.and(jobs).map(|()| report)
+        ended.map(|()| report)
     }
 
     /// Stops the workers and releases the directory. Idempotent.

@@ -52,6 +52,8 @@ pub enum Event {
         job: &'static str,
         /// The partition that it works on, the first if it works on several; `None`: on all.
         partition: Option<u64>,
+        /// Why it was due, with the figures that decided it, for a person to read.
+        why: String,
     },
     /// A job has ended: it is done, had nothing to do after all, or was ended by a close.
     #[non_exhaustive]

@@ -38,9 +38,11 @@ impl EventListener for TracingListener {
                 took_us = micros(recovery.elapsed),
                 "{name}"
             ),
-            Event::JobBegan { job, partition } => {
-                debug!(target: "unikv", job, partition, "{name}");
-            }
+            Event::JobBegan {
+                job,
+                partition,
+                why,
+            } => debug!(target: "unikv", job, partition, why, "{name}"),
             Event::JobEnded {
                 job,
                 partition,

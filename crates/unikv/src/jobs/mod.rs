@@ -7,6 +7,7 @@ pub(crate) mod flush;
 pub(crate) mod ingest;
 pub(crate) mod late_syncs;
 pub(crate) mod partitioning;
+pub(crate) mod plan;
 pub(crate) mod space;
 pub(crate) mod written;
 

@@ -264,7 +264,16 @@ impl Frame<'_> {
             let at = job
                 .partition
                 .map_or(String::new(), |id| format!(" of partition {id}"));
-            format!("{}{at}, for {}", job.job, time_in_words(job.running_for))
+            let why = if job.why.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", job.why)
+            };
+            format!(
+                "{}{at}{why}, for {}",
+                job.job,
+                time_in_words(job.running_for)
+            )
         });
         let running: Vec<_> = running.collect();
         let running = if running.is_empty() {
@@ -398,7 +407,7 @@ mod tests {
                 "partitions": vec![partition; partitions],
                 "holders": [holder],
                 "latencies": [latency],
-                "running_jobs": [{"job": "merge", "partition": 3}],
+                "running_jobs": [{"job": "merge", "partition": 3, "why": "flushes wait for it"}],
                 "job_errors": [{"job": "flush", "partition": null, "message": "broken", "retries": 4}],
                 "stall_causes": [
                     {"cause": "FlushWait", "count": 2, "time": {"secs": 1, "nanos": 0},

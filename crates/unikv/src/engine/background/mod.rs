@@ -38,6 +38,7 @@ use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
 use crate::error::Error;
 use crate::jobs::compact::retention::Readers;
+use crate::jobs::plan::Why;
 use crate::jobs::{Cancel, JobContext, Needs};
 use crate::vfs::Event;
 pub(crate) use job::{Ended, Job};
@@ -57,8 +58,9 @@ pub(crate) trait JobKind: Send + Sync {
     /// What a person calls it.
     fn name(&self) -> JobName;
 
-    /// Finds the most urgent job among those that `ask` allows. Cheap: it reads no file.
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job>;
+    /// Finds the most urgent job among those that `ask` allows, and says why it is due. Cheap: it
+    /// reads no file.
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)>;
 
     /// Whether it serves reads alone: it may become due without anybody's knowing.
     fn is_for_reads(&self) -> bool {

@@ -7,11 +7,12 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::health::JobName;
 use crate::engine::stats::holders::RunningJob;
+use crate::jobs::plan::Why;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A job that runs: what, where and since when.
-type Run = (JobName, Option<PartitionId>, Duration);
+/// A job that runs: what, where, why and since when.
+type Run = (JobName, Option<PartitionId>, Why, Duration);
 
 /// The jobs that run by the order in which they began, and how many have begun.
 #[derive(Debug, Default)]
@@ -19,11 +20,17 @@ pub(crate) struct Running(Mutex<(u64, BTreeMap<u64, Run>)>);
 
 impl Running {
     /// A job begins; returns what [`Running::end`] is to get.
-    pub(super) fn begin(&self, job: JobName, of: Option<PartitionId>, now: Duration) -> u64 {
+    pub(super) fn begin(
+        &self,
+        job: JobName,
+        of: Option<PartitionId>,
+        why: Why,
+        now: Duration,
+    ) -> u64 {
         let mut running = self.0.lock();
         running.0 += 1;
         let id = running.0;
-        running.1.insert(id, (job, of, now));
+        running.1.insert(id, (job, of, why, now));
         id
     }
 
@@ -34,9 +41,10 @@ impl Running {
     /// All of them, the oldest first.
     pub(crate) fn figures(&self, now: Duration) -> Vec<RunningJob> {
         let running = self.0.lock();
-        let each = running.1.values().map(|(job, of, since)| RunningJob {
+        let each = running.1.values().map(|(job, of, why, since)| RunningJob {
             job: (*job).to_owned(),
             partition: of.map(|id| id.0),
+            why: why.to_string(),
             running_for: now.saturating_sub(*since),
         });
         each.collect()

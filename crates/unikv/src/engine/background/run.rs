@@ -11,12 +11,14 @@ use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
+use crate::jobs::plan::Why;
 use crate::jobs::written;
 use std::time::Duration;
 
 /// A job that is to run, with its leases.
 struct Next {
     job: Job,
+    why: Why,
     lease: Lease,
 }
 
@@ -58,23 +60,24 @@ impl Background {
     fn take(&self, kind: &dyn JobKind) -> Option<Next> {
         let catalog = self.catalog.lock();
         let ask = self.ask(&catalog, By::Worker(self.core.now()));
-        let job = kind.find(self, &ask)?;
+        let (job, why) = kind.find(self, &ask)?;
         let leased = slip!(GcUnleased, kind.name() != COLLECT, true);
         let leased = if leased { job.partitions() } else { Vec::new() };
         let lease = self.scheduler.leases.take(&leased);
-        Some(Next { job, lease })
+        Some(Next { job, why, lease })
     }
 
-    fn run(&self, kind: &dyn JobKind, Next { job, lease }: Next) -> Result<bool> {
+    fn run(&self, kind: &dyn JobKind, Next { job, why, lease }: Next) -> Result<bool> {
         let (name, of) = (kind.name(), job.partitions().first().copied());
         let partition = of.map(|id| id.0);
         let events = &self.core.events;
         events.emit(|| Event::JobBegan {
             job: name,
             partition,
+            why: why.to_string(),
         });
         let begin = self.core.now();
-        let running = self.running.begin(name, of, begin);
+        let running = self.running.begin(name, of, why, begin);
         let (ended, bytes) = written::during(|| self.perform(&job));
         self.running.end(running);
         if let Err(error) = &ended {

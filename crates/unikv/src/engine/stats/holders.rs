@@ -81,6 +81,8 @@ pub struct RunningJob {
     pub job: String,
     /// The partition that it works on, the first if it works on several; `None`: on all.
     pub partition: Option<u64>,
+    /// Why it was due, with the figures that decided it, for a person to read.
+    pub why: String,
     /// For how long it has been running.
     pub running_for: Duration,
 }

@@ -32,6 +32,12 @@ impl Heard {
     }
 }
 
+/// The numbers in a reason.
+fn figures_in(why: &str) -> Vec<u64> {
+    let words = why.split(|c: char| !c.is_ascii_digit());
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
 #[test]
 fn every_job_begins_and_ends_and_what_it_has_written_adds_up() {
     for seed in 0..4 {
@@ -49,8 +55,20 @@ fn every_job_begins_and_ends_and_what_it_has_written_adds_up() {
         let (mut running, mut bytes, mut ended) = (HashMap::new(), HashMap::new(), HashMap::new());
         for event in &events {
             match event {
-                Event::JobBegan { job, partition, .. } => {
+                Event::JobBegan {
+                    job,
+                    partition,
+                    why,
+                } => {
                     *running.entry((*job, *partition)).or_insert(0) += 1;
+                    let figures = figures_in(why);
+                    match *job {
+                        "flush" => assert!(why.ends_with("memtables are sealed"), "{why}"),
+                        "garbage collection" | "split" => {
+                            assert!(figures[0] > figures[1], "{job}: {why}")
+                        }
+                        _ => assert!(!why.is_empty(), "{job}"),
+                    }
                 }
                 Event::JobEnded {
                     job,

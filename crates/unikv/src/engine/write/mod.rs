@@ -284,12 +284,7 @@ impl WritePath {
     pub(crate) fn sync_and_note(&self) -> Result<()> {
         if self.core.health.is_suspended() {
             // What is acknowledged becomes durable in tables; then the log begins again.
-            match self.flush_memtables() {
-                Err(error) if error.kind() == ErrorKind::DiskFull && self.is_all_in_tables() => {
-                    return Ok(());
-                }
-                flushed => flushed?,
-            }
+            self.flush_memtables()?;
         }
         self.sync_wal()?;
         let mut commit = self.commit.lock();
@@ -301,12 +296,6 @@ impl WritePath {
 }
 
 impl WritePath {
-    /// Whether no memtable holds anything: what is acknowledged is in durable tables.
-    fn is_all_in_tables(&self) -> bool {
-        let commit = self.commit.lock();
-        commit.memtable.table.is_empty() && self.read.view.load().sealed.is_empty()
-    }
-
     /// Seals the memtable and waits until all memtables sealed so far are in tables. A poisoned log
     /// is then begun again.
     pub(crate) fn flush_memtables(&self) -> Result<()> {

@@ -14,6 +14,7 @@ use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::JobName;
 use crate::error::Result;
+use crate::jobs::plan::Why;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::{Generation, Partition};
 use std::collections::HashSet;
@@ -32,7 +33,7 @@ impl JobKind for Clearings {
         CLEAR
     }
 
-    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let catalog = ask.catalog;
         if catalog.version.counters.last_keyspace == 0 {
             return None;
@@ -42,7 +43,8 @@ impl JobKind for Clearings {
         let due = gone().filter(|p| !p.is_empty() && is_free(p));
         let due: Vec<_> = due.take(MOST_AT_ONCE).map(|p| p.id).collect();
         if !due.is_empty() {
-            return Some(Job::Clear(due));
+            let partitions = due.len();
+            return Some((Job::Clear(due), Why::KeyspacesGone { partitions }));
         }
         let (mut ids, mut end) = (Vec::new(), None);
         for partition in gone().filter(|p| catalog.is_vacant(p) && is_free(p)) {
@@ -55,7 +57,9 @@ impl JobKind for Clearings {
             ids.push(partition.id);
             end = partition.end.as_deref();
         }
-        (ids.len() >= 2).then_some(Job::JoinGone(ids))
+        let partitions = ids.len();
+        let why = Why::NobodysNeighbours { partitions };
+        (partitions >= 2).then_some((Job::JoinGone(ids), why))
     }
 }
 

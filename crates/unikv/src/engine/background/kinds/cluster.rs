@@ -24,6 +24,7 @@ use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, Result};
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::compact::{cluster, gc};
+use crate::jobs::plan::Why;
 use crate::jobs::space::garbage::Pressure;
 use crate::options::Clustering;
 use crate::partition::scan_sources;
@@ -65,7 +66,7 @@ impl JobKind for Clusterings {
         true
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         background.plan_clustering(ask)
     }
 
@@ -128,7 +129,7 @@ impl Background {
     }
 
     /// What is due now.
-    fn plan_clustering(&self, ask: &Ask<'_>) -> Option<Job> {
+    fn plan_clustering(&self, ask: &Ask<'_>) -> Option<(Job, Why)> {
         if !self.may_cluster() {
             return None;
         }
@@ -151,7 +152,8 @@ impl Background {
                 .map(|p| p.id)
                 .collect();
             if !due.is_empty() {
-                return Some(Job::FreezeToCluster(due));
+                let partitions = due.len();
+                return Some((Job::FreezeToCluster(due), Why::ManyTables { partitions }));
             }
         }
         if self.gives_way_for(self.core.now()).is_some() {
@@ -160,7 +162,12 @@ impl Background {
         let copies = self.most_copies(&catalog.version);
         let present = self.next_of_round(ask, is_idle, &copies);
         let plans = present.or_else(|| self.begin_round(ask, is_idle, &copies))?;
-        (!plans.is_empty()).then_some(Job::Cluster(plans))
+        let partitions = plans.len();
+        let why = Why::Spread {
+            partitions,
+            is_idle,
+        };
+        (partitions > 0).then_some((Job::Cluster(plans), why))
     }
 
     /// A slice of the present choice; it is empty while others work on the rest. `None`: no choice

@@ -12,6 +12,7 @@ use crate::engine::health::{COLLECT, JobName};
 use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
 use crate::jobs::compact::parts::MergeInputs;
+use crate::jobs::plan::Why;
 use crate::jobs::space::garbage::Pressure;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
@@ -27,9 +28,18 @@ impl JobKind for Collections {
         COLLECT
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let plans = background.plan_collections(ask, &|id| ask.is_free(id));
-        (!plans.is_empty()).then_some(Job::Collect(plans))
+        if plans.is_empty() {
+            return None;
+        }
+        let (space, limit) = (&background.space, background.space.space_limit());
+        let found = space.space_of(&ask.catalog.version, limit.horizon);
+        let why = Why::Garbage {
+            bytes: found.reclaimable_bytes(),
+            most: found.begins_at(limit, background.pressure_due()),
+        };
+        Some((Job::Collect(plans), why))
     }
 
     /// What has expired since may make one due.
@@ -75,12 +85,15 @@ impl Background {
         version: &'a Arc<Version>,
         can_run: &'a dyn Fn(PartitionId) -> bool,
     ) -> Scope<'a> {
-        let pressure = if self.garbage_requests.any() {
+        self.space.scope(version, self.pressure_due(), can_run)
+    }
+
+    fn pressure_due(&self) -> Pressure {
+        if self.garbage_requests.any() {
             Pressure::Riding
         } else {
             Pressure::Alone
-        };
-        self.space.scope(version, pressure, can_run)
+        }
     }
 
     /// The next job of a choice; it is empty while others work on the rest. `None`: nothing is left

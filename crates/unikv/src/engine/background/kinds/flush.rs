@@ -12,6 +12,7 @@ use crate::engine::write::blobs;
 use crate::error::Result;
 use crate::jobs::flush::placing::{Placed, PlacingContext};
 use crate::jobs::flush::{FlushedTable, flush, flushed_together, placing};
+use crate::jobs::plan::Why;
 use crate::jobs::{Needs, written};
 use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
@@ -26,15 +27,16 @@ impl JobKind for Flushes {
         FLUSH
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        if background.read.view.load().sealed.is_empty() || !ask.allows(FLUSH, None) {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
+        let memtables = background.read.view.load().sealed.len();
+        if memtables == 0 || !ask.allows(FLUSH, None) {
             return None;
         }
         if ask.is_by_worker() && background.catalog.flush_is_blocked(ask.catalog) {
             background.backpressure.note_blocked_flush();
             return None;
         }
-        Some(Job::Flush)
+        Some((Job::Flush, Why::Sealed { memtables }))
     }
 }
 

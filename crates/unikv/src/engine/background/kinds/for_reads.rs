@@ -9,6 +9,7 @@
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
+use crate::jobs::plan::Why;
 use crate::version::Version;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,11 +26,11 @@ impl JobKind for PointerIndexes {
         true
     }
 
-    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let mut tables = ask.catalog.version.key_tables();
         tables
             .any(|table| table.wants_index())
-            .then_some(Job::PointerIndex)
+            .then_some((Job::PointerIndex, Why::WorthAnIndex))
     }
 }
 
@@ -46,11 +47,11 @@ impl JobKind for KeyBlocks {
         true
     }
 
-    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let mut tables = ask.catalog.version.key_tables();
         tables
             .any(|table| table.wants_blocks())
-            .then_some(Job::KeyBlocks)
+            .then_some((Job::KeyBlocks, Why::WorthAllBlocks))
     }
 }
 
@@ -66,9 +67,9 @@ impl JobKind for IndexesWhenIdle {
         true
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let due = background.are_indexes_due_when_idle(&ask.catalog.version);
-        due.then_some(Job::PointerIndexes)
+        due.then_some((Job::PointerIndexes, Why::RoomForIndexes))
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {

@@ -6,6 +6,7 @@ use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
+use crate::jobs::plan::Why;
 use crate::jobs::space::tombstones;
 use std::time::Duration;
 
@@ -17,12 +18,12 @@ impl JobKind for FreezeForSpace {
         "freeze for space"
     }
 
-    fn find(&self, background: &Background, _: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, _: &Ask<'_>) -> Option<(Job, Why)> {
         let full = &background.space.full_disk;
         let due = full.is_full()
             && full.reclaim.wants_freeze()
             && background.read.view.load().sealed.is_empty();
-        due.then_some(Job::FreezeForSpace)
+        due.then_some((Job::FreezeForSpace, Why::DiskFull))
     }
 }
 
@@ -38,7 +39,7 @@ impl JobKind for FreezeForScans {
         true
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let is_idle = background.idle_time(background.core.now()) >= IDLE_FOR_SCANS;
         if !is_idle || background.space.full_disk.is_full() {
             return None;
@@ -50,7 +51,7 @@ impl JobKind for FreezeForScans {
                 && ask.is_free(p.id)
                 && ask.allows(self.name(), Some(p.id))
         })?;
-        Some(Job::FreezeTombstones(partition.id))
+        Some((Job::FreezeTombstones(partition.id), Why::Tombstones))
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {

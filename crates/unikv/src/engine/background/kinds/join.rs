@@ -21,6 +21,7 @@ use crate::engine::health::{JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::partitioning::join;
+use crate::jobs::plan::Why;
 use crate::version::{KeyRange, Partition};
 use std::sync::Arc;
 
@@ -64,14 +65,20 @@ impl JobKind for Joins {
         JOIN
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let merges = background.core.counters.merges.load(Ordering::Relaxed);
         let effort = if self.with_merges || merges.is_multiple_of(MERGES_PER_JOIN) {
             Effort::Merges
         } else {
             Effort::Edit
         };
-        background.plan_join(ask, effort).map(Job::Join)
+        let sides = background.plan_join(ask, effort)?;
+        let version = &ask.catalog.version;
+        let both = sides.map(|id| version.partition(id).map_or(0, |p| p.data_bytes()));
+        let why = Why::SmallNeighbours {
+            bytes: both.iter().sum(),
+        };
+        Some((Job::Join(sides), why))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::compact::merge;
 use crate::jobs::compact::moved_values::MovedValues;
 use crate::jobs::compact::parts::{MergeInputs, MergeRules, Merged, Purpose};
+use crate::jobs::plan::Why;
 use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::record::RecordFileMeta;
@@ -54,8 +55,9 @@ impl JobKind for Merges {
         MERGE
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
-        background.plan_merges(ask).map(Job::Merge)
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
+        let (plans, why) = background.plan_merges(ask)?;
+        Some((Job::Merge(plans), why))
     }
 
     /// What has expired since may make one due.

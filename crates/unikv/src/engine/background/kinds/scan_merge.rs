@@ -14,6 +14,7 @@ use crate::engine::catalog::Indexes;
 use crate::engine::health::JobName;
 use crate::error::{Error, Result};
 use crate::jobs::compact::scan_merge;
+use crate::jobs::plan::Why;
 use crate::jobs::{Needs, written};
 use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
@@ -32,7 +33,7 @@ impl JobKind for ScanMerges {
         true
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let limit = background.core.options.scan_merge_limit as usize;
         let partitions = scan_sources::perhaps_many(&ask.catalog.version, limit);
         let mut due = partitions.filter(|partition| {
@@ -41,7 +42,7 @@ impl JobKind for ScanMerges {
         });
         let partition = due.find(|p| ask.is_free(p.id))?;
         let newest = partition.generations.first()?;
-        Some(Job::ScanMerge(partition.id, newest.id))
+        Some((Job::ScanMerge(partition.id, newest.id), Why::WorthAScanRun))
     }
 
     fn failed(&self, background: &Background, _: Option<PartitionId>, _: &Error) {

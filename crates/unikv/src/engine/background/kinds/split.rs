@@ -9,6 +9,7 @@ use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{COLLECT, JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::partitioning::split::{PartitionLimits, Split};
+use crate::jobs::plan::Why;
 use crate::version::Partition;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ impl JobKind for Splits {
         SPLIT
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let limits = background.space.partition_limits();
         // On a full disk a split may be due in a partition of any size.
         let limits_or_none = if background.space.full_disk.is_full() {
@@ -42,7 +43,13 @@ impl JobKind for Splits {
         let is_free = |p: &Partition| ask.is_free(p.id) && ask.allows(SPLIT, Some(p.id));
         let due = perhaps.filter(|p| is_due(p) && is_free(p));
         let largest = due.max_by_key(|p| p.data_bytes())?;
-        Some(Job::Split(largest.id))
+        let (bytes, most) = (largest.data_bytes(), limits.data_bytes);
+        let why = if CatalogState::is_to_be_split(largest, limits) {
+            Why::TooLarge { bytes, most }
+        } else {
+            Why::TooLargeForSpace { bytes }
+        };
+        Some((Job::Split(largest.id), why))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::engine::tests::{Machine, small};
 use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::plan::Why;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,12 +43,12 @@ impl JobKind for MadeUp {
         "chore"
     }
 
-    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let partition = ask.catalog.version.partitions().first()?.id;
         let may = ask.is_free(partition) && ask.allows(self.name(), Some(partition));
         let is_due = may && self.0.due.load(Ordering::Relaxed) > 0;
         let chores = Arc::clone(&self.0);
-        is_due.then_some(Job::Chore(partition, chores))
+        is_due.then_some((Job::Chore(partition, chores), Why::MadeUp))
     }
 }
 

@@ -11,6 +11,7 @@ use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, State};
 use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
+use crate::jobs::plan::Why;
 use crate::key_table::{Hint, KeyTable, SPANS_AT_ONCE, Written};
 use crate::record::{self, COALESCE_GAP_BYTES, RecordPointer};
 use crate::version::Version;
@@ -42,7 +43,7 @@ impl JobKind for WarmStart {
         true
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let warmth = &background.warmth;
         if !warmth.is_left() {
             return None;
@@ -53,7 +54,7 @@ impl JobKind for WarmStart {
                 return None;
             }
         }
-        Some(Job::Warm)
+        Some((Job::Warm, Why::HintsLeft))
     }
 }
 

@@ -16,6 +16,7 @@ use crate::engine::health::MERGE;
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
+use crate::jobs::plan::Why;
 use crate::record::RecordFile;
 use crate::version::{Generation, Partition, Version};
 use std::sync::Arc;
@@ -30,23 +31,28 @@ const PART_TOGETHER: u64 = 128;
 
 impl Background {
     /// The merge that is most urgent, and others that are small.
-    pub(super) fn plan_merges(&self, ask: &Ask<'_>) -> Option<Vec<MergePlan>> {
-        let partition = self.most_urgent(ask)?;
+    pub(super) fn plan_merges(&self, ask: &Ask<'_>) -> Option<(Vec<MergePlan>, Why)> {
+        let (partition, why) = self.most_urgent(ask)?;
         let riding = if self.space.full_disk.is_full() {
             Vec::new()
         } else {
             self.riding_victims(&ask.catalog.version)
         };
         let first = self.plan_of(ask.catalog, partition, &riding);
-        Some(self.plan_merges_beside(ask, first, &riding))
+        Some((self.plan_merges_beside(ask, first, &riding), why))
     }
 
-    /// The partition whose merge is most urgent.
-    pub(super) fn most_urgent<'a>(&self, ask: &'a Ask<'_>) -> Option<&'a Arc<Partition>> {
+    /// The partition whose merge is most urgent, and why it is.
+    pub(super) fn most_urgent<'a>(&self, ask: &'a Ask<'_>) -> Option<(&'a Arc<Partition>, Why)> {
         let ready = ready(ask).filter(|p| ask.is_free(p.id));
         let limits = self.space.generation_limits(&ask.catalog.version);
         let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
-        ready.max_by_key(|p| urgency(p))
+        let partition = ready.max_by_key(|p| urgency(p))?;
+        let why = match urgency(partition) {
+            (true, _) => Why::BlocksFlushes,
+            (false, bytes) => Why::Unmerged { bytes },
+        };
+        Some((partition, why))
     }
 
     /// The first merge and others that are ready, as long as they are small. Those come first that

@@ -9,6 +9,7 @@ use crate::engine::tests::common::{delete, key, put, version};
 use crate::engine::tests::{Machine, Model, common, small};
 use crate::jobs::compact::gc;
 use crate::jobs::flush::placing::MAX_GENERATIONS;
+use crate::jobs::plan::Why;
 use crate::key_table::EntryValue;
 use crate::record::RecordFile;
 use crate::vfs::Access;
@@ -458,12 +459,14 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     engine.background.scheduler.leases.release_all();
     let most_urgent = |catalog: &CatalogState| {
         let ask = engine.background.ask_all(catalog);
-        engine.background.most_urgent(&ask).unwrap().id
+        let (partition, why) = engine.background.most_urgent(&ask).unwrap();
+        (partition.id, why)
     };
-    let before = most_urgent(&catalog);
-    assert_eq!(before, large.id, "one more table has its place");
+    let bytes = large.unsorted_bytes();
+    // One more table has its place.
+    assert_eq!(most_urgent(&catalog), (large.id, Why::Unmerged { bytes }));
     catalog.end_target(small.id);
-    assert_eq!(most_urgent(&catalog), small.id);
+    assert_eq!(most_urgent(&catalog), (small.id, Why::BlocksFlushes));
 }
 
 #[test]

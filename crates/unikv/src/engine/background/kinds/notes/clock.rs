@@ -9,6 +9,7 @@ use crate::engine::background::{Background, Ended, Job, JobKind};
 use crate::engine::catalog::Indexes;
 use crate::engine::health::JobName;
 use crate::error::Result;
+use crate::jobs::plan::Why;
 use crate::version::edit::VersionEdit;
 use std::time::Duration;
 
@@ -22,10 +23,10 @@ impl JobKind for ClockNotes {
         CLOCK
     }
 
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<Job> {
+    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let due = background.note_due_in(background.core.now()) == Some(Duration::ZERO);
         let may = due && ask.allows(CLOCK, None) && !background.space.full_disk.is_full();
-        may.then_some(Job::NoteClock)
+        may.then_some((Job::NoteClock, Why::ClockPassed))
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {

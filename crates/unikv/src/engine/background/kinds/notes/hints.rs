@@ -8,6 +8,7 @@ use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, Job, JobKind};
 use crate::engine::health::JobName;
 use crate::error::Result;
+use crate::jobs::plan::Why;
 use crate::key_table::{Hint, Written, write_hints};
 use crate::record;
 use std::iter;
@@ -30,8 +31,10 @@ impl JobKind for HintNotes {
         true
     }
 
-    fn find(&self, background: &Background, _: &Ask<'_>) -> Option<Job> {
-        background.are_hints_due().then_some(Job::NoteHints)
+    fn find(&self, background: &Background, _: &Ask<'_>) -> Option<(Job, Why)> {
+        background
+            .are_hints_due()
+            .then_some((Job::NoteHints, Why::CacheChanged))
     }
 
     fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {

@@ -76,7 +76,7 @@ fn of_small_partitions_the_one_that_has_waited_longest_is_merged_next() {
     let ask = background.ask_all(&catalog);
     let plans = background.plan_merges(&ask).unwrap();
     let largest = &partitions[partitions.len() - 2];
-    let planned: Vec<_> = plans.iter().map(|plan| plan.partition.id).collect();
+    let planned: Vec<_> = plans.0.iter().map(|plan| plan.partition.id).collect();
     let oldest = partitions.last().unwrap();
     assert_eq!(planned.len(), MOST_TOGETHER);
     // The others are of one age: neighbours. All of them are taken in key order.
@@ -98,7 +98,7 @@ fn where_a_merge_has_failed_it_is_tried_again_alone() {
     let planned = || {
         let catalog = db.0.engine.catalog.lock();
         let plans = background.plan_merges(&background.ask_all(&catalog));
-        let plans = plans.unwrap().into_iter();
+        let plans = plans.unwrap().0.into_iter();
         plans.map(|plan| plan.partition.id).collect::<Vec<_>>()
     };
     let all: Vec<_> = partitions.iter().map(|p| p.id).collect();
@@ -106,7 +106,7 @@ fn where_a_merge_has_failed_it_is_tried_again_alone() {
     let first = {
         let catalog = db.0.engine.catalog.lock();
         let ask = background.ask_all(&catalog);
-        background.most_urgent(&ask).unwrap().id
+        background.most_urgent(&ask).unwrap().0.id
     };
     let other = all.iter().copied().find(|id| *id != first).unwrap();
     let error = crate::Error::internal("made up");

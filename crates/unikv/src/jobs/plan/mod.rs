@@ -1,0 +1,5 @@
+//! What is due, as values: the reasons of decisions.
+
+mod why;
+
+pub(crate) use why::Why;
