@@ -470,7 +470,7 @@ mod tests {
         let shown = frame(&now, Some(&before), false);
         for expected in [
             "8,000/s puts",
-            "merge of partition 3, for 0.00 ns",
+            "merge of partition 3 (flushes wait for it), for 0.00 ns",
             "FAILING    flush tried 5 times: broken",
             "flush wait               2 times,  1.00 s in all,  1.00 s at most",
             "1.23 ms",
