@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a job is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// So many memtables wait to be flushed.
+    /// Memtables wait to be flushed.
     Sealed { memtables: usize },
     /// The manifest lags behind the job clock.
     ClockPassed,
@@ -27,7 +27,7 @@ pub(crate) enum Why {
     DiskFull,
     /// Flushes wait for the merge.
     BlocksFlushes,
-    /// So much is frozen and not merged.
+    /// What is frozen is not merged.
     Unmerged { bytes: u64 },
     /// There is more garbage than may be.
     Garbage { bytes: u64, most: u64 },
