@@ -91,9 +91,9 @@ impl Handle {
     }
 
     /// Syncs the log, stops the background, stores what was counted and releases the directory. The
-    /// error is that of the sync, or of background work that has failed and not been made up for. On
-    /// a full disk on which this opening could not write, it has nothing to sync. Returns what was
-    /// still open.
+    /// error is that of the sync, or of background work that has failed and not been made up for.
+    /// On a full disk on which this opening could not write, it has nothing to sync. Returns what
+    /// was still open.
     pub(crate) fn close(&self) -> Result<ClosingReport> {
         self.engine.core.check_open()?;
         let synced = self.engine.write.sync_and_note();
