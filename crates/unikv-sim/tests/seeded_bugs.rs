@@ -761,6 +761,18 @@ const CASES: &[Case] = &[
         unit("engine::space::full_disk::tests::a_database_is_opened_where_no_byte_is_free"),
         0,
     ),
+    Case(
+        Seeded::TokensOfNoManifest,
+        unit("engine::space::full_disk::tests::a_token_from_a_full_disk_holds_at_the_next_opening"),
+        0,
+    ),
+    Case(
+        Seeded::SpoiledCheckCounts,
+        unit(
+            "offline::check::beside::tests::a_check_finds_nothing_wrong_whenever_another_process_opens_the_database",
+        ),
+        0,
+    ),
     Case(Seeded::KeysNotCompared, Histories, 0),
     Case(Seeded::RangesNotCompared, Histories, 0),
     Case(Seeded::FlushedNotCompared, Histories, 0),
