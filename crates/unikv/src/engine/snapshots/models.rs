@@ -63,7 +63,7 @@ fn a_merge_keeps_what_a_snapshot_sees_that_registers_beside_it() {
 /// look first.
 fn release_beside_a_judgement(job_looks_first: bool, releaser_looks_first: bool) {
     let snapshots = Arc::new(Snapshots::default());
-    let (reclaim, visible) = (Arc::new(TombstoneDebt::default()), AtomicU64::new(1));
+    let (reclaim, visible) = (Arc::new(Estimates::default()), AtomicU64::new(1));
     let now = || (Duration::ZERO, 0);
     let moment = snapshots.take(&visible, Holder::Snapshot, now);
     let found = Arc::new(AtomicBool::new(false));
