@@ -163,6 +163,10 @@ const PAST_SYNC: &[&[&str]] = &[
 /// Names that reach past it wherever they stand.
 const NAMES_PAST_SYNC: &[&str] = &["parking_lot", "arc_swap"];
 
+/// Where decisions are made, and what they may not name: a lock or an atomic, a clock, a file.
+const DECISIONS: &str = "jobs/plan/";
+const NOT_IN_DECISIONS: &[&str] = &["sync", "vfs", "store", "cache", "runtime", "clock", "Clock"];
+
 fn rank(layer: &str) -> Option<usize> {
     RANKS.iter().position(|layers| layers.contains(&layer))
 }
@@ -268,6 +272,9 @@ fn breaches(sources: &BTreeMap<String, String>) -> Vec<String> {
         }
         if layer_of(file) != "vfs" {
             wall_clock(file, &source, &mut found);
+        }
+        if file.starts_with(DECISIONS) {
+            decisions(file, &source, &mut found);
         }
         upward_imports(file, &source, &mut found);
         component_imports(file, &source, &mut found);
@@ -383,6 +390,16 @@ fn wall_clock(file: &str, source: &Source, found: &mut Vec<String>) {
         let line = token.line;
         found.push(format!(
             "src/{file}:{line}: reads the wall clock, on which nothing may depend; take `now`"
+        ));
+    }
+}
+
+fn decisions(file: &str, source: &Source, found: &mut Vec<String>) {
+    let is_banned = |name: &str| NOT_IN_DECISIONS.contains(&name);
+    for token in source.tokens.iter().filter(|it| is_banned(&it.text)) {
+        let (line, name) = (token.line, &token.text);
+        found.push(format!(
+            "src/{file}:{line}: names `{name}`, and a decision goes by facts alone"
         ));
     }
 }
@@ -631,6 +648,25 @@ fn a_use_of_the_wall_clock_is_a_breach_outside_vfs() {
         assert_eq!(found, [want], "{text}");
         assert_eq!(
             breaches_of(&[("vfs/sim/runtime.rs", &text)]),
+            Vec::<String>::new()
+        );
+    }
+}
+
+#[test]
+fn a_lock_a_clock_or_a_file_is_a_breach_where_decisions_are_made() {
+    for (text, name) in [
+        ("use crate::base::sync::Mutex;", "sync"),
+        ("use crate::vfs::file_store::FileStore;", "vfs"),
+        ("fn f(core: &Core) { core.clock.now_ms(); }", "clock"),
+    ] {
+        let text = format!("//! A module.\n{text}\n");
+        let found = breaches_of(&[("jobs/plan/rules.rs", &text)]);
+        let want =
+            format!("src/jobs/plan/rules.rs:2: names `{name}`, and a decision goes by facts alone");
+        assert_eq!(found, [want], "{text}");
+        assert_eq!(
+            breaches_of(&[("jobs/flush/mod.rs", &text)]),
             Vec::<String>::new()
         );
     }

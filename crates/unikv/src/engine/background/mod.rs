@@ -6,11 +6,11 @@
 //! while the other jobs go on.
 
 mod checks;
+mod facts;
 mod freezing;
 mod full_disk;
 mod idle;
 pub(crate) mod ingest;
-mod job;
 pub(crate) mod kinds;
 mod lease;
 mod maintenance;
@@ -38,10 +38,10 @@ use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
 use crate::error::Error;
 use crate::jobs::compact::retention::Readers;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::jobs::{Cancel, JobContext, Needs};
 use crate::vfs::Event;
-pub(crate) use job::{Ended, Job};
+pub(crate) use run::Ended;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,16 +4,36 @@ use super::Background;
 use super::lease::Lease;
 use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
-use crate::engine::background::kinds::merge;
+use crate::engine::background::JobKind;
+use crate::engine::background::kinds::collect::Collections;
+use crate::engine::background::kinds::merge::{self, Merges};
 use crate::engine::background::scheduler::{Ask, By};
-use crate::engine::background::{Ended, Job, JobKind};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::jobs::written;
 use std::time::Duration;
+
+/// How a job ended that has not failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Done,
+    /// There was nothing to do after all: less urgent work has its turn.
+    Nothing,
+    /// One partition of several has failed, which is noted, and nothing of the others is kept.
+    Discarded,
+    /// Others need what it needs: it is left alone for a while.
+    GivenUp,
+}
+
+impl Ended {
+    /// Done, if there was anything to do.
+    pub(crate) fn done_if(any: bool) -> Ended {
+        if any { Ended::Done } else { Ended::Nothing }
+    }
+}
 
 /// A job that is to run, with its leases.
 struct Next {
@@ -187,5 +207,45 @@ impl Background {
         // What is due now and could not be chosen becomes free with a notification.
         let later = due.filter(|rest| !rest.is_zero());
         backoff.into_iter().chain(given_up).chain(later).min()
+    }
+}
+
+impl Background {
+    /// Does what a job says. The leases of its partitions are held.
+    fn perform(&self, job: &Job) -> Result<Ended> {
+        match job {
+            Job::Flush => self.flush_oldest(),
+            Job::Merge(plans) => {
+                self.warmth.turn_begins(false);
+                self.run_plans(&Merges, plans)
+            }
+            Job::Collect(plans) => self.run_plans(&Collections, plans),
+            Job::Cluster(plans) => self.run_slice(plans),
+            Job::FreezeToCluster(ids) => Ok(Ended::done_if(self.freeze_these(ids))),
+            Job::Split(id) => self.split(*id),
+            Job::Join(sides) => self.join_leased(*sides),
+            Job::Clear(ids) => self.clear(ids),
+            Job::JoinGone(ids) => self.join_gone(ids),
+            Job::FreezeForSpace => {
+                self.freeze_for_space();
+                Ok(Ended::Done)
+            }
+            Job::FreezeTombstones(id) => self.freeze_tombstones(*id),
+            Job::ScanMerge(id, generation) => self.scan_merge_in(*id, *generation),
+            Job::PointerIndex => Ok(Ended::done_if(self.make_index())),
+            Job::KeyBlocks => Ok(Ended::done_if(self.read_blocks())),
+            Job::PointerIndexes => {
+                self.want_indexes();
+                Ok(Ended::Done)
+            }
+            Job::Warm => {
+                self.warmth.turn_begins(true);
+                Ok(Ended::done_if(self.read_hints()))
+            }
+            Job::NoteHints => Ok(Ended::done_if(self.note_hints())),
+            Job::NoteClock => self.note_clock(),
+            #[cfg(test)]
+            Job::Chore(id, chores) => super::kinds::tests::do_chore(self, *id, chores),
+        }
     }
 }

@@ -16,6 +16,8 @@ use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{Health, JobName};
+use crate::jobs::plan::Filter;
+use crate::jobs::plan::facts::HeldBack;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,6 +47,15 @@ impl Ask<'_> {
     /// Whether the answer is run, and not only looked at.
     pub(crate) fn is_by_worker(&self) -> bool {
         matches!(self.by, By::Worker(_))
+    }
+
+    /// The same for rules.
+    pub(super) fn filter(&self) -> Filter {
+        match self.by {
+            By::Worker(_) => Filter::Worker,
+            By::Waiter => Filter::Waiter,
+            By::Failure(of) => Filter::Failure(of),
+        }
     }
 
     /// Whether the partition can be leased.
@@ -100,6 +111,17 @@ impl Scheduler {
     pub(super) fn give_up(&self, name: JobName, of: Option<PartitionId>, now: Duration) {
         let until = now.saturating_add(LEFT_ALONE);
         self.given_up.lock().insert((name, of), until);
+    }
+
+    /// What is left alone, and until when.
+    pub(super) fn given_up(&self) -> Vec<HeldBack> {
+        let given_up = self.given_up.lock();
+        let each = given_up.iter().map(|((job, partition), until)| HeldBack {
+            job,
+            partition: *partition,
+            until: *until,
+        });
+        each.collect()
     }
 
     fn is_left_alone(&self, name: JobName, of: Option<PartitionId>, now: Duration) -> bool {

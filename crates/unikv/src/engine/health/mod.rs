@@ -15,20 +15,13 @@ use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::error::{Error, ErrorKind, Result};
+pub(crate) use crate::jobs::plan::{COLLECT, FLUSH, JobName, MERGE};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How long a failed job is in backoff: at first, and at most.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
-
-/// What a person calls a kind of job; its failures go by that.
-pub(crate) type JobName = &'static str;
-
-/// The kinds that others look for failures of.
-pub(crate) const FLUSH: JobName = "flush";
-pub(crate) const MERGE: JobName = "merge";
-pub(crate) const COLLECT: JobName = "garbage collection";
 
 /// How long a job is in backoff after this many failures in a row. Writers wait for flushes.
 fn backoff(job: JobName, failures: u32) -> Duration {

@@ -1,10 +1,10 @@
 //! What a merge takes in, what it keeps of a key, and what it makes.
 
-use crate::base::keys::{FileNumber, Kind, SeqNo};
+use crate::base::keys::{FileNumber, Kind, PartitionId, SeqNo};
 use crate::jobs::Slice;
 use crate::key_table::{KeyTableMeta, RecordPointer};
 use crate::record::RecordFile;
-use crate::version::Generation;
+use crate::version::{Generation, Partition};
 use std::sync::Arc;
 
 /// What a pass over the key tables is for.
@@ -53,6 +53,17 @@ impl MergeInputs {
             ..MergeInputs::collect(victims)
         }
     }
+}
+
+/// A merge, a collection or a pass that clusters.
+pub(crate) struct MergePlan {
+    pub(crate) partition: Arc<Partition>,
+    pub(crate) inputs: MergeInputs,
+}
+
+/// The partitions in which plans work.
+pub(crate) fn partitions_of(plans: &[MergePlan]) -> Vec<PartitionId> {
+    plans.iter().map(|plan| plan.partition.id).collect()
 }
 
 /// How a merge goes about it.

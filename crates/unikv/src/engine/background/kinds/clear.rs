@@ -10,11 +10,11 @@
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::JobName;
 use crate::error::Result;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::{Generation, Partition};
 use std::collections::HashSet;

@@ -4,15 +4,15 @@
 //! One choice of victims serves many partitions ([`Round`]), and small partitions share a job.
 
 use crate::base::keys::PartitionId;
-use crate::engine::background::kinds::merge::MergePlan;
 use crate::engine::background::passes::{Look, Round};
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Job, JobKind};
+use crate::engine::background::{Background, JobKind};
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
 use crate::jobs::compact::parts::MergeInputs;
-use crate::jobs::plan::Why;
+use crate::jobs::compact::parts::MergePlan;
+use crate::jobs::plan::{Job, Why};
 use crate::jobs::space::garbage::Pressure;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};

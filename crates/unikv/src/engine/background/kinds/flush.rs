@@ -4,41 +4,17 @@ use crate::base::keys::SeqNo;
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::MutexGuard;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::{CatalogState, Indexes};
-use crate::engine::health::{FLUSH, JobName};
 use crate::engine::write::blobs;
 use crate::error::Result;
 use crate::jobs::flush::placing::{Placed, PlacingContext};
 use crate::jobs::flush::{FlushedTable, flush, flushed_together, placing};
-use crate::jobs::plan::Why;
 use crate::jobs::{Needs, written};
 use crate::partition::MemtableHandle;
 use crate::version::edit::VersionEdit;
 use crate::version::edit::history::History;
 use std::sync::Arc;
-
-/// Writes the oldest sealed memtable to tables of the UnsortedStore, if that can take it.
-pub(crate) struct Flushes;
-
-impl JobKind for Flushes {
-    fn name(&self) -> JobName {
-        FLUSH
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let memtables = background.read.view.load().sealed.len();
-        if memtables == 0 || !ask.allows(FLUSH, None) {
-            return None;
-        }
-        if ask.is_by_worker() && background.catalog.flush_is_blocked(ask.catalog) {
-            background.backpressure.note_blocked_flush();
-            return None;
-        }
-        Some((Job::Flush, Why::Sealed { memtables }))
-    }
-}
 
 impl Background {
     /// Flushes the oldest sealed memtable, and those after it that are short.

@@ -7,9 +7,9 @@
 //! database.
 
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Job, JobKind};
+use crate::engine::background::{Background, JobKind};
 use crate::engine::health::JobName;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::version::Version;
 use std::sync::Arc;
 use std::time::Duration;

@@ -4,28 +4,11 @@
 
 use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Job, JobKind};
+use crate::engine::background::{Background, JobKind};
 use crate::engine::health::JobName;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::jobs::space::tombstones;
 use std::time::Duration;
-
-/// Freezes every open generation once deletes have been flushed on a full disk.
-pub(crate) struct FreezeForSpace;
-
-impl JobKind for FreezeForSpace {
-    fn name(&self) -> JobName {
-        "freeze for space"
-    }
-
-    fn find(&self, background: &Background, _: &Ask<'_>) -> Option<(Job, Why)> {
-        let full = &background.space.full_disk;
-        let due = full.is_full()
-            && full.reclaim.wants_freeze()
-            && background.read.view.load().sealed.is_empty();
-        due.then_some((Job::FreezeForSpace, Why::DiskFull))
-    }
-}
 
 /// Freezes an open generation of which much is tombstones once nobody has written for a while.
 pub(crate) struct FreezeForScans;

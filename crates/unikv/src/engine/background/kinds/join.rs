@@ -15,13 +15,13 @@ use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::kinds::merge::Merges;
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::partitioning::join;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::version::{KeyRange, Partition};
 use std::sync::Arc;
 

@@ -11,14 +11,16 @@ use crate::base::keys::PartitionId;
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended, JobKind};
 use crate::engine::catalog::Indexes;
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::compact::merge;
 use crate::jobs::compact::moved_values::MovedValues;
-use crate::jobs::compact::parts::{MergeInputs, MergeRules, Merged, Purpose};
-use crate::jobs::plan::Why;
+use crate::jobs::compact::parts::{
+    MergeInputs, MergePlan, MergeRules, Merged, Purpose, partitions_of,
+};
+use crate::jobs::plan::{Job, Why};
 use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::record::RecordFileMeta;
@@ -38,17 +40,6 @@ const LOOKS_FOR_COLLECTION: u32 = 16;
 /// Merges the oldest frozen generations of the partition with the largest UnsortedStore, or rather
 /// of one that keeps flushes waiting.
 pub(crate) struct Merges;
-
-/// A merge, a collection or a pass that clusters.
-pub(crate) struct MergePlan {
-    pub(crate) partition: Arc<Partition>,
-    pub(crate) inputs: MergeInputs,
-}
-
-/// The partitions in which plans work.
-pub(in crate::engine::background) fn partitions_of(plans: &[MergePlan]) -> Vec<PartitionId> {
-    plans.iter().map(|plan| plan.partition.id).collect()
-}
 
 impl JobKind for Merges {
     fn name(&self) -> JobName {

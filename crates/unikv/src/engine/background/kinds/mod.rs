@@ -13,10 +13,12 @@ mod scan_merge;
 pub(crate) mod split;
 pub(crate) mod warm;
 
+use crate::engine::background::facts::ByRule;
 use crate::engine::background::{JobKind, Kinds};
+use crate::jobs::plan;
 
 /// What the flush worker does.
-const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
+const FLUSHES: &[&dyn JobKind] = &[&ByRule(plan::FLUSHES)];
 
 /// All other kinds, the most urgent first. The time is noted when it is due, by an edit a minute.
 /// What keyspaces held that are gone costs an edit, and spares others work. What was hot before the
@@ -25,12 +27,12 @@ const FLUSHES: &[&dyn JobKind] = &[&flush::Flushes];
 /// now and then, or merges without a pause would leave more and more empty partitions; what only
 /// serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
-    &notes::clock::ClockNotes,
+    &ByRule(plan::CLOCK_NOTES),
     &clear::Clearings,
-    &warm::WarmStart,
+    &ByRule(plan::WARM_START),
     &split::Splits,
     &join::Joins { with_merges: false },
-    &freeze::FreezeForSpace,
+    &ByRule(plan::FREEZE_FOR_SPACE),
     &merge::Merges,
     &collect::Collections,
     &for_reads::PointerIndexes,
@@ -40,7 +42,7 @@ const OTHERS: &[&dyn JobKind] = &[
     &scan_merge::ScanMerges,
     &cluster::Clusterings,
     &for_reads::IndexesWhenIdle,
-    &notes::hints::HintNotes,
+    &ByRule(plan::HINT_NOTES),
 ];
 
 /// All of them.

@@ -9,12 +9,12 @@
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended, JobKind};
 use crate::engine::catalog::Indexes;
 use crate::engine::health::JobName;
 use crate::error::{Error, Result};
 use crate::jobs::compact::scan_merge;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::jobs::{Needs, written};
 use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;

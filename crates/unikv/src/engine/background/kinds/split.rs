@@ -4,12 +4,12 @@
 use crate::base::keys::PartitionId;
 use crate::base::seeded::seeded;
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended, JobKind};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{COLLECT, JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::partitioning::split::{PartitionLimits, Split};
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Job, Why};
 use crate::version::Partition;
 use std::sync::Arc;
 

@@ -1,18 +1,18 @@
 //! A made-up kind of work, and what tests run by hand.
 
 use super::collect::Collections;
-use super::freeze::FreezeForSpace;
 use super::join::{Effort, Joins};
 use super::merge::Merges;
 use super::split::Splits;
 use crate::base::keys::PartitionId;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::atomic::Ordering;
+use crate::engine::background::facts::ByRule;
 use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended, JobKind};
 use crate::engine::health::JobName;
 use crate::engine::tests::{Machine, small};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::plan::Why;
+use crate::jobs::plan::{Chores, FREEZE_FOR_SPACE, Job, Why};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,15 +25,6 @@ thread_local! {
 pub(crate) fn with_made_up(mut kinds: Vec<&'static dyn JobKind>) -> Vec<&'static dyn JobKind> {
     kinds.extend(MADE_UP.take());
     kinds
-}
-
-/// Work of no use, to be done this many times.
-#[derive(Default)]
-pub(crate) struct Chores {
-    due: AtomicUsize,
-    /// How many of the next runs fail.
-    failing: AtomicUsize,
-    runs: AtomicUsize,
 }
 
 struct MadeUp(Arc<Chores>);
@@ -52,17 +43,19 @@ impl JobKind for MadeUp {
     }
 }
 
-impl Chores {
-    pub(crate) fn run(&self, background: &Background, partition: PartitionId) -> Result<Ended> {
-        assert!(!background.scheduler.leases.is_free(partition));
-        self.runs.fetch_add(1, Ordering::Relaxed);
-        if self.failing.load(Ordering::Relaxed) > 0 {
-            self.failing.fetch_sub(1, Ordering::Relaxed);
-            return Err(Error::internal("a chore that fails"));
-        }
-        self.due.fetch_sub(1, Ordering::Relaxed);
-        Ok(Ended::Done)
+pub(crate) fn do_chore(
+    background: &Background,
+    partition: PartitionId,
+    chores: &Chores,
+) -> Result<Ended> {
+    assert!(!background.scheduler.leases.is_free(partition));
+    chores.runs.fetch_add(1, Ordering::Relaxed);
+    if chores.failing.load(Ordering::Relaxed) > 0 {
+        chores.failing.fetch_sub(1, Ordering::Relaxed);
+        return Err(Error::internal("a chore that fails"));
     }
+    chores.due.fetch_sub(1, Ordering::Relaxed);
+    Ok(Ended::Done)
 }
 
 #[test]
@@ -103,7 +96,7 @@ fn a_kind_of_work_is_added_in_one_place_and_run_awaited_and_retried_like_all_oth
 impl Background {
     /// Merges, or collects garbage, if something is due. Whether anything was.
     pub(crate) fn merge_one(&self) -> Result<bool> {
-        self.run_next_job(&[&FreezeForSpace, &Merges, &Collections])
+        self.run_next_job(&[&ByRule(FREEZE_FOR_SPACE), &Merges, &Collections])
     }
 
     pub(crate) fn split_one(&self) -> Result<bool> {

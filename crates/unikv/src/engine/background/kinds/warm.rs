@@ -6,12 +6,8 @@ pub(crate) mod warmth;
 
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::kinds::merge;
+use crate::engine::background::Background;
 use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, State};
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Job, JobKind};
-use crate::engine::health::JobName;
-use crate::jobs::plan::Why;
 use crate::key_table::{Hint, KeyTable, SPANS_AT_ONCE, Written};
 use crate::record::{self, COALESCE_GAP_BYTES, RecordPointer};
 use crate::version::Version;
@@ -30,33 +26,6 @@ const GIVES_WAY: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// A job reads back hints for this long; then what is more urgent has its turn.
 const TURN: Duration = Duration::from_millis(50);
-
-/// Reads back hints, for a while at a time.
-pub(crate) struct WarmStart;
-
-impl JobKind for WarmStart {
-    fn name(&self) -> JobName {
-        "warm start"
-    }
-
-    fn is_for_reads(&self) -> bool {
-        true
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let warmth = &background.warmth;
-        if !warmth.is_left() {
-            return None;
-        }
-        if ask.is_by_worker() {
-            let is_merge_due = merge::ready(ask).any(|p| ask.is_free(p.id));
-            if !warmth.takes_turn(is_merge_due) {
-                return None;
-            }
-        }
-        Some((Job::Warm, Why::HintsLeft))
-    }
-}
 
 impl Background {
     /// Reads back hints for a while. False: none was left.

@@ -5,7 +5,6 @@
 //!
 //! Runs under the catalog's lock.
 
-use super::MergePlan;
 use crate::base::keys::FileNumber;
 use crate::base::seeded::slip;
 use crate::engine::background::Background;
@@ -15,6 +14,7 @@ use crate::engine::catalog::CatalogState;
 use crate::engine::health::MERGE;
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::MergeInputs;
+use crate::jobs::compact::parts::MergePlan;
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
 use crate::jobs::plan::Why;
 use crate::record::RecordFile;

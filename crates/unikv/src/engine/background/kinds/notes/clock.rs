@@ -4,43 +4,12 @@
 //! Each edit notes it, and where a minute has passed without one, an edit that does nothing else.
 //! So a crash takes a minute of it at most.
 
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, Job, JobKind};
+use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::Indexes;
-use crate::engine::health::JobName;
 use crate::error::Result;
-use crate::jobs::plan::Why;
 use crate::version::edit::VersionEdit;
-use std::time::Duration;
-
-const CLOCK: JobName = "clock";
-
-/// Notes the time.
-pub(crate) struct ClockNotes;
-
-impl JobKind for ClockNotes {
-    fn name(&self) -> JobName {
-        CLOCK
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let due = background.note_due_in(background.core.now()) == Some(Duration::ZERO);
-        let may = due && ask.allows(CLOCK, None) && !background.space.full_disk.is_full();
-        may.then_some((Job::NoteClock, Why::ClockPassed))
-    }
-
-    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
-        background.note_due_in(now)
-    }
-}
 
 impl Background {
-    /// How long after `now` the time is to be noted.
-    fn note_due_in(&self, now: Duration) -> Option<Duration> {
-        let note_at = self.core.clock.note_at()?;
-        Some(note_at.saturating_sub(now))
-    }
-
     /// An operator says that the wall clock is right: what has expired by it may be destroyed.
     pub(crate) fn trust_wall_clock(&self) -> Result<()> {
         self.core.check_open()?;

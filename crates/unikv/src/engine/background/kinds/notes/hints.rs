@@ -3,12 +3,9 @@
 //!
 //! It is for speed alone: nothing is committed, and a failure is none of the database.
 
+use crate::engine::background::Background;
 use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, Noted, State};
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Job, JobKind};
-use crate::engine::health::JobName;
 use crate::error::Result;
-use crate::jobs::plan::Why;
 use crate::key_table::{Hint, Written, write_hints};
 use crate::record;
 use std::iter;
@@ -19,42 +16,13 @@ use std::time::Duration;
 pub(in crate::engine::background::kinds) const REST: Duration = Duration::from_secs(5);
 const REST_PER_NOTE: u32 = 50;
 
-/// Notes what the cache holds, once enough of that has changed.
-pub(crate) struct HintNotes;
-
-impl JobKind for HintNotes {
-    fn name(&self) -> JobName {
-        "cache hints"
-    }
-
-    fn is_for_reads(&self) -> bool {
-        true
-    }
-
-    fn find(&self, background: &Background, _: &Ask<'_>) -> Option<(Job, Why)> {
-        background
-            .are_hints_due()
-            .then_some((Job::NoteHints, Why::CacheChanged))
-    }
-
-    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
-        background.hints_due_in(now)
-    }
-}
-
 impl Background {
-    /// Whether enough has changed for hints to be noted now.
-    fn are_hints_due(&self) -> bool {
-        self.hints_due_in(self.core.now()) == Some(Duration::ZERO)
-    }
-
-    /// How long after `now` hints are to be noted, as far as is known.
-    fn hints_due_in(&self, now: Duration) -> Option<Duration> {
+    /// When hints are to be noted again, as far as is known.
+    pub(in crate::engine::background) fn note_hints_at(&self) -> Option<Duration> {
         let noted = self.warmth.last_noted()?;
-        let misses = self.core.cache.misses();
-        let may = noted.is_stale(misses) && !self.space.full_disk.is_full();
         let rest = REST.max(noted.took * REST_PER_NOTE);
-        may.then(|| rest.saturating_sub(now.saturating_sub(noted.at)))
+        let is_stale = noted.is_stale(self.core.cache.misses());
+        is_stale.then(|| noted.at.saturating_add(rest))
     }
 
     /// Notes what is hot. False: somebody else does.

@@ -33,7 +33,7 @@ pub(crate) const MEMORY_PART: u64 = 128;
 /// What is known of the hints.
 pub(crate) struct Warmth {
     state: Mutex<State>,
-    /// The last time that it was asked, reading back had its turn.
+    /// Reading back has had its turn, and no merge since.
     had_turn: AtomicBool,
 }
 
@@ -116,10 +116,14 @@ impl Warmth {
         matches!(*self.state.lock(), State::Left(_))
     }
 
-    /// Whether it is the turn of reading back, where something urgent `is_due`, too: they take
-    /// turns.
-    pub(crate) fn takes_turn(&self, is_due: bool) -> bool {
-        !is_due || !self.had_turn.fetch_xor(true, Ordering::Relaxed)
+    /// Whether reading back has had its turn, and no merge since: they take turns.
+    pub(crate) fn had_turn(&self) -> bool {
+        self.had_turn.load(Ordering::Relaxed)
+    }
+
+    /// Notes whose turn begins.
+    pub(crate) fn turn_begins(&self, is_of_reading: bool) {
+        self.had_turn.store(is_of_reading, Ordering::Relaxed);
     }
 
     /// Takes the reader, which is to be put back with [`Warmth::put`].
