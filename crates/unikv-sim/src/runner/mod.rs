@@ -51,7 +51,7 @@ pub const DIR: &str = "/db";
 /// How often a call that fails because of a fault is made again.
 const PATIENCE: usize = 12;
 
-/// Data files that one history in four may have open.
+/// Data files that one history in four may have open: they come and go between any two reads.
 const FEW_FILES: usize = 2;
 
 /// The changes and the mark of a write.
@@ -170,7 +170,6 @@ impl Runner {
         vfs.set_cold(history.cold);
         let few_files = history.seed.is_multiple_of(4);
         if few_files {
-            // Files are closed and opened again between any two reads.
             vfs.set_max_open_files(FEW_FILES);
         }
         let mut oracle = Oracle::new();

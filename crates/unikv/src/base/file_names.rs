@@ -34,7 +34,7 @@ const MANIFEST_PREFIX: &str = "MANIFEST-";
 const WAL_SUFFIX: &str = ".wal";
 const RECORD_SUFFIX: &str = ".rec";
 const KEY_TABLE_SUFFIX: &str = ".key";
-const SORT_RUN_SUFFIX: &str = ".sort";
+const SPILL_SUFFIX: &str = ".sort";
 
 /// What a file of a database directory is, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,9 +133,9 @@ pub(crate) fn key_table(n: FileNumber) -> String {
     format!("{:06}{KEY_TABLE_SUFFIX}", n.0)
 }
 
-/// The name of sorted run `n` of a repair.
+/// The name of spill `n` of a repair.
 pub(crate) fn spill(n: FileNumber) -> String {
-    format!("{:06}{SORT_RUN_SUFFIX}", n.0)
+    format!("{:06}{SPILL_SUFFIX}", n.0)
 }
 
 /// What `name` is; `None` for a file that is not ours.
@@ -163,7 +163,7 @@ pub(crate) fn parse(name: &str) -> Option<FileName> {
     if let Some(digits) = name.strip_suffix(RECORD_SUFFIX) {
         return Some(FileName::Record(parse_number(digits)?));
     }
-    if let Some(digits) = name.strip_suffix(SORT_RUN_SUFFIX) {
+    if let Some(digits) = name.strip_suffix(SPILL_SUFFIX) {
         return Some(FileName::Spill(parse_number(digits)?));
     }
     let digits = name.strip_suffix(KEY_TABLE_SUFFIX)?;

@@ -288,8 +288,8 @@ impl Db {
     ///
     /// # Errors
     /// The error of the sync, or of background work that has failed and not been made up for; the
-    /// database is closed all the same. None where the disk has been full since the opening, so
-    /// that nothing was written: what the process before has not synced is as it was.
+    /// database is closed all the same. There is no error if the disk has been full since the
+    /// opening: nothing was written, and unsynced writes of the process before stay unsynced.
     pub fn close(self) -> Result<ClosingReport> {
         self.0.close()
     }

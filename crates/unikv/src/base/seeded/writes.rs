@@ -10,7 +10,7 @@ macro_rules! and_of_writes {
             SweptWhileStaying,
             /// I6: tokens of changes name an incarnation that is in no manifest.
             TokensOfNoManifest,
-            /// I6: what an opening spoils of a check without the lock counts as damage.
+            /// I6: a check without the lock reports an opening beside it as damage.
             SpoiledCheckCounts,
             /// I5: of two versions of a key in a large batch the older one is found.
             BatchOldestFirst,

@@ -4,7 +4,7 @@ use super::{Background, JobKind};
 use crate::engine::background::kinds::merge;
 use crate::engine::background::scheduler::Ask;
 use crate::jobs::plan::facts::{Disk, HeldBack, Hints, Memtables};
-use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, Rule, Why};
+use crate::jobs::plan::{FLUSH, Facts, Job, JobName, OfCatalog, Rule, Why};
 use std::time::Duration;
 
 /// A kind of work that is found by a rule.
@@ -20,16 +20,16 @@ impl JobKind for ByRule {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let (mut facts, filter) = (background.facts(), ask.filter());
-        background.add_what_blocks(&mut facts, ask);
-        if self.0.name == FLUSH
-            && filter == Filter::Worker
-            && facts.memtables.are_blocked
-            && filter.allows(&facts, FLUSH, None)
-        {
-            background.backpressure.note_blocked_flush();
+        let mut facts = background.facts();
+        match self.0.of_catalog {
+            OfCatalog::Nothing => {}
+            OfCatalog::BlockedFlushes => background.add_blocked_flushes(&mut facts, ask),
+            OfCatalog::ReadyMerges if facts.hints.are_left => {
+                facts.hints.is_merge_ready = merge::ready(ask).any(|p| ask.is_free(p.id));
+            }
+            OfCatalog::ReadyMerges => {}
         }
-        (self.0.find)(&facts, filter)
+        (self.0.find)(&facts, ask.filter)
     }
 
     fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
@@ -78,13 +78,14 @@ impl Background {
         failed.chain(self.scheduler.given_up()).collect()
     }
 
-    /// Adds what the catalog says, which `ask` holds: only where a rule depends on it.
-    fn add_what_blocks(&self, facts: &mut Facts, ask: &Ask<'_>) {
-        if facts.memtables.sealed > 0 {
-            facts.memtables.are_blocked = self.catalog.flush_is_blocked(ask.catalog);
+    /// Adds whether flushes wait for merges, and notes it where a worker would flush.
+    fn add_blocked_flushes(&self, facts: &mut Facts, ask: &Ask<'_>) {
+        if facts.memtables.sealed == 0 || !ask.allows(FLUSH, None) {
+            return;
         }
-        if facts.hints.are_left {
-            facts.hints.is_merge_ready = merge::ready(ask).any(|p| ask.is_free(p.id));
+        facts.memtables.are_blocked = self.catalog.flush_is_blocked(ask.catalog);
+        if facts.memtables.are_blocked && ask.is_by_worker() {
+            self.backpressure.note_blocked_flush();
         }
     }
 }

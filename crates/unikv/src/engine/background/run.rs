@@ -7,12 +7,12 @@ use crate::base::seeded::slip;
 use crate::engine::background::JobKind;
 use crate::engine::background::kinds::collect::Collections;
 use crate::engine::background::kinds::merge::{self, Merges};
-use crate::engine::background::scheduler::{Ask, By};
+use crate::engine::background::scheduler::Ask;
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
-use crate::jobs::plan::{Job, Why};
+use crate::jobs::plan::{Filter, Job, Why};
 use crate::jobs::written;
 use std::time::Duration;
 
@@ -43,19 +43,20 @@ struct Next {
 }
 
 impl Background {
-    fn ask<'a>(&'a self, catalog: &'a CatalogState, by: By) -> Ask<'a> {
+    fn ask<'a>(&'a self, catalog: &'a CatalogState, filter: Filter) -> Ask<'a> {
         Ask {
             catalog,
             health: &self.core.health,
             scheduler: &self.scheduler,
-            by,
+            filter,
+            now: self.core.now(),
         }
     }
 
     /// As a caller asks that waits for all work.
     #[cfg(test)]
     pub(crate) fn ask_all<'a>(&'a self, catalog: &'a CatalogState) -> Ask<'a> {
-        self.ask(catalog, By::Waiter)
+        self.ask(catalog, Filter::Waiter)
     }
 
     /// Runs the most urgent job of `kinds`. False: none is due that can be run now.
@@ -79,7 +80,7 @@ impl Background {
     /// Finds a job and leases its partitions.
     fn take(&self, kind: &dyn JobKind) -> Option<Next> {
         let catalog = self.catalog.lock();
-        let ask = self.ask(&catalog, By::Worker(self.core.now()));
+        let ask = self.ask(&catalog, Filter::Worker);
         let (job, why) = kind.find(self, &ask)?;
         let leased = slip!(GcUnleased, kind.name() != COLLECT, true);
         let leased = if leased { job.partitions() } else { Vec::new() };
@@ -164,7 +165,7 @@ impl Background {
 
     /// The first kind of which a job is due, leased partitions left aside.
     pub(crate) fn what_is_due(&self, catalog: &CatalogState) -> Option<&'static dyn JobKind> {
-        let ask = self.ask(catalog, By::Waiter);
+        let ask = self.ask(catalog, Filter::Waiter);
         let mut kinds = self.all_kinds();
         kinds.find(|kind| kind.find(self, &ask).is_some())
     }
@@ -172,14 +173,14 @@ impl Background {
     /// Whether a merge could be run now if nobody held the partitions `held`.
     pub(crate) fn is_merge_due(&self, held: &[PartitionId]) -> bool {
         let catalog = self.catalog.lock();
-        let ask = self.ask(&catalog, By::Worker(self.core.now()));
+        let ask = self.ask(&catalog, Filter::Worker);
         merge::ready(&ask).any(|p| held.contains(&p.id) || ask.is_free(p.id))
     }
 
     /// Whether a collection could be run now if nobody held the partitions `held`.
     pub(crate) fn is_collection_due(&self, held: &[PartitionId]) -> bool {
         let catalog = self.catalog.lock();
-        let ask = self.ask(&catalog, By::Worker(self.core.now()));
+        let ask = self.ask(&catalog, Filter::Worker);
         let is_free = |id| held.contains(&id) || ask.is_free(id);
         !self.plan_collections(&ask, &is_free).is_empty()
     }
@@ -191,7 +192,7 @@ impl Background {
         name: JobName,
         of: Option<PartitionId>,
     ) -> bool {
-        let ask = self.ask(catalog, By::Failure(of));
+        let ask = self.ask(catalog, Filter::Failure(of));
         let kinds = self.all_kinds();
         let mut kinds = kinds.filter(|kind| kind.name() == name);
         kinds.any(|kind| kind.find(self, &ask).is_some())

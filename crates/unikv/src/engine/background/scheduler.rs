@@ -30,48 +30,30 @@ pub(crate) struct Ask<'a> {
     pub(crate) catalog: &'a CatalogState,
     pub(super) health: &'a Health,
     pub(super) scheduler: &'a Scheduler,
-    pub(super) by: By,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum By {
-    /// A worker, at this time: nothing that is leased or in backoff.
-    Worker(Duration),
-    /// A caller that waits until nothing is due: backoff does not matter.
-    Waiter,
-    /// The account of failures: only what concerns this partition, leased or not.
-    Failure(Option<PartitionId>),
+    pub(super) filter: Filter,
+    pub(super) now: Duration,
 }
 
 impl Ask<'_> {
     /// Whether the answer is run, and not only looked at.
     pub(crate) fn is_by_worker(&self) -> bool {
-        matches!(self.by, By::Worker(_))
-    }
-
-    /// The same for rules.
-    pub(super) fn filter(&self) -> Filter {
-        match self.by {
-            By::Worker(_) => Filter::Worker,
-            By::Waiter => Filter::Waiter,
-            By::Failure(of) => Filter::Failure(of),
-        }
+        self.filter == Filter::Worker
     }
 
     /// Whether the partition can be leased.
     pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
-        matches!(self.by, By::Failure(_)) || self.scheduler.leases.is_free(partition)
+        matches!(self.filter, Filter::Failure(_)) || self.scheduler.leases.is_free(partition)
     }
 
     /// Whether a job of `name` that works on `partition` is in question.
     pub(crate) fn allows(&self, name: JobName, partition: Option<PartitionId>) -> bool {
-        match self.by {
-            By::Worker(now) => {
-                !self.health.is_in_backoff(name, partition, now)
-                    && !self.scheduler.is_left_alone(name, partition, now)
+        match self.filter {
+            Filter::Worker => {
+                !self.health.is_in_backoff(name, partition, self.now)
+                    && !self.scheduler.is_left_alone(name, partition, self.now)
             }
-            By::Waiter => true,
-            By::Failure(of) => partition == of,
+            Filter::Waiter => true,
+            Filter::Failure(of) => partition == of,
         }
     }
 }

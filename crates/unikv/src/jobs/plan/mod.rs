@@ -27,9 +27,19 @@ pub(crate) const FLUSH: JobName = "flush";
 pub(crate) const MERGE: JobName = "merge";
 pub(crate) const COLLECT: JobName = "garbage collection";
 
+/// What a rule goes by of the catalog: it is looked up for that rule alone.
+pub(crate) enum OfCatalog {
+    Nothing,
+    /// Whether flushes wait for merges.
+    BlockedFlushes,
+    /// Whether a merge could begin.
+    ReadyMerges,
+}
+
 /// When one kind of job is due.
 pub(crate) struct Rule {
     pub(crate) name: JobName,
+    pub(crate) of_catalog: OfCatalog,
     /// Whether it serves reads alone: it may become due without anybody's knowing.
     pub(crate) is_for_reads: bool,
     /// The most urgent job among those that the filter lets through, and why it is due.

@@ -1,6 +1,6 @@
 //! The rules.
 
-use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, Rule, Why};
+use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
 use std::time::Duration;
 
 fn never(_: &Facts) -> Option<Duration> {
@@ -10,6 +10,7 @@ fn never(_: &Facts) -> Option<Duration> {
 /// Writes the oldest sealed memtable to tables of the UnsortedStore, if that can take it.
 pub(crate) const FLUSHES: Rule = Rule {
     name: FLUSH,
+    of_catalog: OfCatalog::BlockedFlushes,
     is_for_reads: false,
     find: |facts, filter| {
         let memtables = facts.memtables.sealed;
@@ -25,6 +26,7 @@ const CLOCK: JobName = "clock";
 /// Notes the time.
 pub(crate) const CLOCK_NOTES: Rule = Rule {
     name: CLOCK,
+    of_catalog: OfCatalog::Nothing,
     is_for_reads: false,
     find: |facts, filter| {
         let is_time = facts.note_clock_at.is_some_and(|at| at <= facts.now);
@@ -37,6 +39,7 @@ pub(crate) const CLOCK_NOTES: Rule = Rule {
 /// Reads back what was hot before the opening, for a while at a time. It takes turns with merges.
 pub(crate) const WARM_START: Rule = Rule {
     name: "warm start",
+    of_catalog: OfCatalog::ReadyMerges,
     is_for_reads: true,
     find: |facts, filter| {
         let hints = &facts.hints;
@@ -50,6 +53,7 @@ pub(crate) const WARM_START: Rule = Rule {
 /// Notes what the cache holds, once enough of that has changed.
 pub(crate) const HINT_NOTES: Rule = Rule {
     name: "cache hints",
+    of_catalog: OfCatalog::Nothing,
     is_for_reads: true,
     find: |facts, _| {
         let is_time = facts.hints.note_at.is_some_and(|at| at <= facts.now);
@@ -65,6 +69,7 @@ pub(crate) const HINT_NOTES: Rule = Rule {
 /// Freezes every open generation once deletes have been flushed on a full disk.
 pub(crate) const FREEZE_FOR_SPACE: Rule = Rule {
     name: "freeze for space",
+    of_catalog: OfCatalog::Nothing,
     is_for_reads: false,
     find: |facts, _| {
         let disk = &facts.disk;

@@ -1,6 +1,5 @@
-//! Freezing generations for what their merge does beside making room in them: all of them while the
-//! disk is full, so that merges find what is garbage; and while nobody writes, those of which much
-//! is tombstones, which scans have to step over.
+//! Freezing generations for scans: while nobody writes, those of which much is tombstones, which
+//! scans have to step over.
 
 use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::background::scheduler::Ask;

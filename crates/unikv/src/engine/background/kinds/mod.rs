@@ -1,4 +1,5 @@
-//! The kinds of background work, each in a file that says when it is due and does it.
+//! The kinds of background work, and the order of all. A rule (`jobs/plan`) or a file here says
+//! when one is due; a file here does it.
 
 mod clear;
 mod cluster;
