@@ -5,7 +5,8 @@
 //! values of its own that it was not learned from, and if one learned from them would be about as
 //! long. So values of another kind get another dictionary, and a short file none that is long.
 //!
-//! Lock: that of the list, a leaf. Nothing is learned or compressed under it.
+//! Locks: that of the list and that of the flushes' last one, leaves, never taken together. Nothing
+//! is learned or compressed under them.
 
 use super::dictionary::Samples;
 use super::{Dictionary, zstd::Compressor};
@@ -38,14 +39,24 @@ struct Known {
 #[derive(Default)]
 pub(crate) struct Dictionaries {
     known: Mutex<Vec<Known>>,
+    of_flushes: Mutex<Option<Arc<Dictionary>>>,
     trainings: AtomicU64,
 }
 
 impl Dictionaries {
-    /// The one that was used last.
-    pub(crate) fn last(&self) -> Option<Arc<Dictionary>> {
-        let known = self.known.lock();
-        known.first().map(|known| Arc::clone(&known.dictionary))
+    /// The one that a flush learned or found last. One of a job that copies values is for fewer of
+    /// them, or for one keyspace.
+    pub(crate) fn last_of_flushes(&self) -> Option<Arc<Dictionary>> {
+        self.of_flushes.lock().clone()
+    }
+
+    /// What [`Dictionaries::of`] says, for a flush.
+    pub(crate) fn of_flush(&self, samples: Samples) -> Option<Arc<Dictionary>> {
+        let found = self.of(samples);
+        if found.is_some() {
+            self.of_flushes.lock().clone_from(&found);
+        }
+        found
     }
 
     /// A dictionary for the likes of `samples`: one that is known and fits them, or one learned
@@ -138,7 +149,6 @@ mod tests {
         let others = kinds[1..].iter().map(|kind| of(kind, 0, 1_000).hash());
         let others: Vec<u64> = others.collect();
         assert_eq!(dictionaries.trainings(), 3);
-        assert_eq!(dictionaries.last().unwrap().hash(), others[1]);
         for round in 1..5 {
             let hashes = kinds.map(|kind| of(kind, round * 1_000, 1_000).hash());
             assert_eq!(hashes, [first.hash(), others[0], others[1]]);
@@ -150,10 +160,23 @@ mod tests {
     }
 
     #[test]
+    fn flushes_in_haste_use_the_dictionary_of_a_flush_and_not_of_a_copy() {
+        let dictionaries = Dictionaries::default();
+        let of_flush =
+            dictionaries.of_flush(samples("a bill for the delivery of some books", 0, 1_000));
+        let of_copy = dictionaries.of(samples("the log of a machine that has stopped", 0, 250));
+        let last = dictionaries.last_of_flushes().unwrap().hash();
+        assert_ne!(of_copy.unwrap().hash(), last);
+        assert_eq!(of_flush.unwrap().hash(), last);
+        assert!(dictionaries.of_flush(samples("few", 0, 5)).is_none());
+        assert_eq!(dictionaries.last_of_flushes().unwrap().hash(), last);
+    }
+
+    #[test]
     fn too_few_values_get_none() {
         let dictionaries = Dictionaries::default();
         assert!(dictionaries.of(samples("few", 0, 50)).is_none());
-        assert!(dictionaries.last().is_none());
+        assert!(dictionaries.last_of_flushes().is_none());
         assert_eq!(dictionaries.trainings(), 0);
     }
 }

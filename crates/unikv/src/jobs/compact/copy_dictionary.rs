@@ -2,7 +2,8 @@
 //!
 //! If most of what is copied has one already, that one goes on: its values are copied as they are.
 //! Else samples of the files decide whether a known one fits, or one is learned from them, so that
-//! it keeps up with what is written.
+//! it keeps up with what is written. Where a keyspace has too few values for that, it takes the one
+//! that is most frequent in the files.
 
 use crate::base::keys::KeyspaceId;
 use crate::codec::dictionary::Samples;
@@ -11,48 +12,37 @@ use crate::record::RecordFile;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A dictionary, chosen when the first value is copied.
-#[derive(Default)]
-pub(super) struct CopyDictionary {
-    chosen: Option<Option<Arc<Dictionary>>>,
+/// Chooses the dictionary for values of a keyspace that stand in `files`; `None` if they are worth
+/// none.
+pub(super) fn choose<'a>(
+    files: impl Iterator<Item = &'a Arc<RecordFile>>,
+    compression: Compression,
+    keyspace: KeyspaceId,
+    dictionaries: &Dictionaries,
+) -> Option<Arc<Dictionary>> {
+    let mut files: Vec<_> = files.collect();
+    files.sort_unstable_by_key(|file| file.meta().number);
+    let at_level = |file: &RecordFile| file.meta().compression.level >= compression.level();
+    let kept = most_common(&files, at_level).filter(|(_, part)| *part > 0.5);
+    let of_any_level = || most_common(&files, |_| true);
+    let found = kept.map(|(dictionary, _)| dictionary);
+    let found = found.or_else(|| dictionaries.of(samples(&files, keyspace)));
+    found.or_else(|| Some(of_any_level()?.0))
 }
 
-impl CopyDictionary {
-    /// Chooses one for values of `files` that are compressed so, unless that is done.
-    pub(super) fn choose<'a>(
-        &mut self,
-        files: impl Iterator<Item = &'a Arc<RecordFile>>,
-        compression: Compression,
-        keyspace: KeyspaceId,
-        dictionaries: &Dictionaries,
-    ) {
-        if self.chosen.is_some() {
-            return;
-        }
-        if !matches!(compression, Compression::Zstd { .. }) {
-            self.chosen = Some(None);
-            return;
-        }
-        let mut files: Vec<_> = files.collect();
-        files.sort_unstable_by_key(|file| file.meta().number);
-        let kept = most_common(&files, compression);
-        self.chosen = Some(kept.or_else(|| dictionaries.of(samples(&files, keyspace))));
-    }
-
-    pub(super) fn get(&self) -> Option<Arc<Dictionary>> {
-        self.chosen.clone().flatten()
-    }
-}
-
-/// The dictionary that most bytes of `files` were compressed with, at a level that is high enough.
-fn most_common(files: &[&Arc<RecordFile>], compression: Compression) -> Option<Arc<Dictionary>> {
+/// The dictionary with which most bytes of such `files` were compressed, and which part of the
+/// bytes of all of them that is.
+fn most_common(
+    files: &[&Arc<RecordFile>],
+    counts: impl Fn(&RecordFile) -> bool,
+) -> Option<(Arc<Dictionary>, f64)> {
     let mut all = 0;
     let mut bytes = HashMap::new();
     for file in files {
         let meta = file.meta();
         all += meta.records_end;
         let place = meta.compression.dictionary;
-        if let Some(place) = place.filter(|_| meta.compression.level >= compression.level()) {
+        if let Some(place) = place.filter(|_| counts(file)) {
             let (sum, _) = bytes.entry(place.hash).or_insert((0, *file));
             *sum += meta.records_end;
         }
@@ -60,7 +50,7 @@ fn most_common(files: &[&Arc<RecordFile>], compression: Compression) -> Option<A
     let (sum, file) = bytes.into_values().max_by_key(|(sum, _)| *sum)?;
     // What cannot be read is reported where it is needed.
     let dictionary = file.dictionary().ok()?;
-    (sum > all / 2).then(|| Arc::clone(dictionary))
+    Some((Arc::clone(dictionary), sum as f64 / all as f64))
 }
 
 fn samples(files: &[&Arc<RecordFile>], keyspace: KeyspaceId) -> Samples {

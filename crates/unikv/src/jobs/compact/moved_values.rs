@@ -1,16 +1,16 @@
 //! The record files to which a job writes the values that it moves.
 //!
 //! A job of several partitions puts them into one file: a file each would cost more than what is in
-//! it. Only values that are compressed with a dictionary share it with none of other keyspaces.
+//! it. Keyspaces whose values want different dictionaries have files of their own.
 //!
 //! Invariant: values lie in key order, as the job takes its partitions in that order. What has
 //! outlived its file is likely to live on, and is kept apart from fresh values (HashKV §3.4).
 //!
 //! No locks.
 
-use super::copy_dictionary::CopyDictionary;
+use super::copy_dictionary;
 use crate::base::keys::KeyspaceId;
-use crate::codec::Compression;
+use crate::codec::{Compression, Dictionary};
 use crate::error::Result;
 use crate::jobs::JobContext;
 use crate::record::{RecordFile, RecordFileMeta, RecordWriter};
@@ -22,8 +22,9 @@ pub(crate) struct MovedValues {
     /// Bytes from which a file is full.
     most_bytes: u64,
     writer: Option<RecordWriter>,
-    dictionary: CopyDictionary,
-    /// The keyspace of the dictionary, if there may be one.
+    /// That of the file being written, if it has one.
+    dictionary: Option<Arc<Dictionary>>,
+    /// The keyspace with Zstandard that was last.
     of: Option<KeyspaceId>,
     finished: Vec<RecordFileMeta>,
     /// Whether a file was begun. One that could not be ended is in neither of the others.
@@ -36,7 +37,7 @@ impl MovedValues {
         MovedValues {
             most_bytes,
             writer: None,
-            dictionary: CopyDictionary::default(),
+            dictionary: None,
             of: None,
             finished: Vec::new(),
             has_begun: false,
@@ -57,9 +58,14 @@ impl MovedValues {
         victims: impl Iterator<Item = &'f Arc<RecordFile>>,
     ) -> Result<&mut RecordWriter> {
         let keyspace = KeyspaceId::of(key);
+        let known = context.dictionaries;
         if matches!(compression, Compression::Zstd { .. }) && self.of != Some(keyspace) {
-            self.end_file()?;
-            self.dictionary = CopyDictionary::default();
+            let next = copy_dictionary::choose(victims, compression, keyspace, known);
+            let hash = |it: &Option<Arc<Dictionary>>| it.as_ref().map(|it| it.hash());
+            if hash(&next) != hash(&self.dictionary) {
+                self.end_file()?;
+            }
+            self.dictionary = next;
             self.of = Some(keyspace);
         }
         let most = self.most_bytes;
@@ -69,13 +75,10 @@ impl MovedValues {
         Ok(match &mut self.writer {
             Some(writer) => writer,
             slot @ None => {
-                let known = context.dictionaries;
-                self.dictionary
-                    .choose(victims, compression, keyspace, known);
                 let create = |number| RecordWriter::create(context.store, number, 0);
                 let writer = context.begin_file(file_names::record, create)?;
                 self.has_begun = true;
-                slot.insert(writer.with_dictionary(self.dictionary.get()))
+                slot.insert(writer.with_dictionary(self.dictionary.clone()))
             }
         })
     }

@@ -1,7 +1,7 @@
 //! How a flush compresses: never so that writers wait for it.
 //!
 //! The rule: the codec of the keyspace, but Zstandard at its usual level at most, and while another
-//! sealed memtable waits, at a fast level and with the dictionary that was used last. (LZ4 would
+//! sealed memtable waits, at a fast level and with the dictionary of an earlier flush. (LZ4 would
 //! be twice as fast, and JSON would take twice the bytes, as nothing copies values for their
 //! compression alone.) What a flush has compressed with less effort than the keyspace asks for is
 //! compressed again when it is copied: by a merge, a clustering, a collection.
@@ -51,13 +51,13 @@ impl<'a> Pace<'a> {
     }
 
     /// A dictionary for a table of `memtables`: one that fits it, or where there is no time to
-    /// look for that, or to learn one, the last one.
+    /// look for that, or to learn one, the last one of a flush.
     pub(super) fn dictionary(&self, memtables: &[Arc<Memtable>]) -> Option<Arc<Dictionary>> {
         let compressions = &self.context.compressions;
         if !compressions.have_zstd() {
             return None;
         }
-        let last = self.context.dictionaries.last();
+        let last = self.context.dictionaries.last_of_flushes();
         if self.haste != Haste::None && last.is_some() {
             return last;
         }
@@ -81,7 +81,7 @@ impl<'a> Pace<'a> {
             }
             entries.next();
         }
-        self.context.dictionaries.of(samples)
+        self.context.dictionaries.of_flush(samples)
     }
 }
 
