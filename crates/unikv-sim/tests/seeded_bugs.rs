@@ -254,7 +254,7 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::JoinForgetsChunkBorder,
+        Seeded::JoinForgetsLeft,
         unit(
             "engine::background::kinds::join::tests::a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks",
         ),

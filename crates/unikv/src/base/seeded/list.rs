@@ -245,8 +245,8 @@ and_of_writes! {
     JoinLosesBorderKey,
     /// I5: a join looks for what is unmerged on the left side alone.
     JoinForgetsUnmerged,
-    /// I7: neighbours are not joined that stand in two chunks of the list of partitions.
-    JoinForgetsChunkBorder,
+    /// I7: what a join comes to is not noted again when its right side changes.
+    JoinForgetsLeft,
     /// I7: partitions in whose range no keyspace is are not listed.
     GoneUnlisted,
     /// I7: an edit does not change which partitions are said to have frozen generations.

@@ -1,10 +1,12 @@
 //! The one place in which facts are made, and the rules as kinds of work.
 
 use super::{Background, JobKind};
-use crate::engine::background::kinds::merge;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::background::scheduler::Ask;
-use crate::jobs::plan::facts::{Disk, HeldBack, Hints, Memtables};
-use crate::jobs::plan::{FLUSH, Facts, Job, JobName, OfCatalog, Rule, Why};
+use crate::engine::catalog::CatalogState;
+use crate::error::ErrorKind;
+use crate::jobs::plan::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, Vacant};
+use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
 use std::time::Duration;
 
 /// A kind of work that is found by a rule.
@@ -20,14 +22,13 @@ impl JobKind for ByRule {
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let mut facts = background.facts();
-        match self.0.of_catalog {
-            OfCatalog::Nothing => {}
-            OfCatalog::BlockedFlushes => background.add_blocked_flushes(&mut facts, ask),
-            OfCatalog::ReadyMerges if facts.hints.are_left => {
-                facts.hints.is_merge_ready = merge::ready(ask).any(|p| ask.is_free(p.id));
-            }
-            OfCatalog::ReadyMerges => {}
+        let mut facts = background.facts_of(ask.catalog);
+        let of_catalog = self.0.of_catalog;
+        if matches!(of_catalog, OfCatalog::BlockedFlushes | OfCatalog::Joins) {
+            background.add_blocked_flushes(&mut facts, ask, self.0.name);
+        }
+        if matches!(of_catalog, OfCatalog::Gone | OfCatalog::Joins) {
+            facts.gone = background.gone(ask.catalog, of_catalog);
         }
         (self.0.find)(&facts, ask.filter)
     }
@@ -38,12 +39,23 @@ impl JobKind for ByRule {
 }
 
 impl Background {
-    /// What is known without a look at the catalog.
-    fn facts(&self) -> Facts {
+    /// What is known with the catalog's lock, but for what a rule asks for.
+    pub(super) fn facts_of<'a>(&self, catalog: &'a CatalogState) -> Facts<'a> {
+        Facts {
+            partitions: catalog.partitions(),
+            leased: self.scheduler.leases.held(),
+            ..self.facts()
+        }
+    }
+
+    /// What is known without the catalog's lock.
+    fn facts(&self) -> Facts<'static> {
         let full = &self.space.full_disk;
         let now = self.core.now();
         Facts {
             now,
+            most_partition_bytes: self.space.partition_limits().data_bytes,
+            merges: self.core.counters.merges.load(Ordering::Relaxed),
             memtables: Memtables {
                 sealed: self.read.view.load().sealed.len(),
                 are_blocked: false,
@@ -56,10 +68,10 @@ impl Background {
             hints: Hints {
                 are_left: self.warmth.is_left(),
                 had_turn: self.warmth.had_turn(),
-                is_merge_ready: false,
                 note_at: self.note_hints_at(),
             },
             held_back: self.held_back(),
+            ..Facts::default()
         }
     }
 
@@ -71,6 +83,10 @@ impl Background {
             Vec::new()
         };
         let failed = failures.into_iter().map(|failure| HeldBack {
+            cause: match failure.error.kind() {
+                ErrorKind::DiskFull => Cause::DiskFull,
+                _ => Cause::Failed,
+            },
             job: failure.job,
             partition: failure.partition,
             until: failure.retry_at,
@@ -78,14 +94,42 @@ impl Background {
         failed.chain(self.scheduler.given_up()).collect()
     }
 
-    /// Adds whether flushes wait for merges, and notes it where a worker would flush.
-    fn add_blocked_flushes(&self, facts: &mut Facts, ask: &Ask<'_>) {
-        if facts.memtables.sealed == 0 || !ask.allows(FLUSH, None) {
+    /// Adds whether flushes wait for merges, for a rule of this name, and notes it where a worker
+    /// would flush.
+    fn add_blocked_flushes(&self, facts: &mut Facts<'_>, ask: &Ask<'_>, name: JobName) {
+        let is_flush = name == FLUSH;
+        let by_worker = ask.filter == Filter::Worker;
+        let would_flush = || facts.memtables.sealed > 0 && ask.filter.allows(facts, FLUSH, None);
+        if is_flush && !would_flush() || !is_flush && !by_worker {
             return;
         }
         facts.memtables.are_blocked = self.catalog.flush_is_blocked(ask.catalog);
-        if facts.memtables.are_blocked && ask.is_by_worker() {
+        if is_flush && facts.memtables.are_blocked && by_worker {
             self.backpressure.note_blocked_flush();
         }
+    }
+
+    /// The partitions of keyspaces that are gone.
+    fn gone(&self, catalog: &CatalogState, of: OfCatalog) -> Gone {
+        if of == OfCatalog::Joins {
+            return Gone {
+                joins: self.joins_of_gone(catalog),
+                ..Gone::default()
+            };
+        }
+        let mut gone = Gone::default();
+        let mut end = None;
+        for partition in catalog.version.gone_partitions() {
+            if !partition.is_empty() {
+                gone.full.push(partition.id);
+            } else if catalog.is_vacant(partition) {
+                gone.vacant.push(Vacant {
+                    id: partition.id,
+                    follows: end == Some(partition.start.as_slice()),
+                });
+                end = partition.end.as_deref();
+            }
+        }
+        gone
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The partitions that jobs hold.
@@ -53,6 +53,11 @@ impl Leases {
     /// Whether no job holds the partition.
     pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
         !self.held.lock().partitions.contains(&partition)
+    }
+
+    /// The partitions that jobs hold.
+    pub(crate) fn held(&self) -> BTreeSet<PartitionId> {
+        self.held.lock().partitions.iter().copied().collect()
     }
 
     /// Whether no job runs that was chosen under the catalog's lock, and none holds a partition.

@@ -6,12 +6,13 @@ use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
 use crate::engine::background::JobKind;
 use crate::engine::background::kinds::collect::Collections;
-use crate::engine::background::kinds::merge::{self, Merges};
+use crate::engine::background::kinds::merge::Merges;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, JobName};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
+use crate::jobs::plan::rules::merge;
 use crate::jobs::plan::{Filter, Job, Why};
 use crate::jobs::written;
 use std::time::Duration;
@@ -173,8 +174,9 @@ impl Background {
     /// Whether a merge could be run now if nobody held the partitions `held`.
     pub(crate) fn is_merge_due(&self, held: &[PartitionId]) -> bool {
         let catalog = self.catalog.lock();
-        let ask = self.ask(&catalog, Filter::Worker);
-        merge::ready(&ask).any(|p| held.contains(&p.id) || ask.is_free(p.id))
+        let mut facts = self.facts_of(&catalog);
+        facts.leased.retain(|id| !held.contains(id));
+        merge::ready(&facts, Filter::Worker).next().is_some()
     }
 
     /// Whether a collection could be run now if nobody held the partitions `held`.

@@ -17,7 +17,7 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{Health, JobName};
 use crate::jobs::plan::Filter;
-use crate::jobs::plan::facts::HeldBack;
+use crate::jobs::plan::facts::{Cause, HeldBack};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,6 +99,7 @@ impl Scheduler {
     pub(super) fn given_up(&self) -> Vec<HeldBack> {
         let given_up = self.given_up.lock();
         let each = given_up.iter().map(|((job, partition), until)| HeldBack {
+            cause: Cause::GivenUp,
             job,
             partition: *partition,
             until: *until,

@@ -11,9 +11,11 @@
 
 pub(crate) mod gone;
 pub(crate) mod manifest_renewal;
+mod partition_figures;
 mod state;
 mod targets;
 
+pub(crate) use partition_figures::PartitionFigures;
 pub(crate) use state::{CatalogState, FlushBlock};
 pub(crate) use targets::Targets;
 
@@ -93,7 +95,7 @@ impl Catalog {
         catalog.append_tried = false;
         #[cfg(any(test, debug_assertions))]
         catalog
-            .check_frozen()
+            .check_figures()
             .map_err(|what| self.inconsistent(what))?;
         self.core.health.check_fatal()?;
         self.renew_full_manifest(catalog)?;
@@ -150,8 +152,8 @@ impl Catalog {
         }
         self.manifest_edits
             .store(catalog.manifest.edits(), Ordering::Release);
-        catalog.version = Arc::new(next);
-        catalog.note_edit(&edit);
+        let before = std::mem::replace(&mut catalog.version, Arc::new(next));
+        catalog.note_edit(&edit, &before);
         let version = Arc::clone(&catalog.version);
         self.read.update_view(|view| {
             view.version = version;

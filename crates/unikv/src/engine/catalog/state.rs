@@ -4,11 +4,10 @@
 use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::AtomicU64;
 use crate::engine::catalog::gone::GoneKeyspaces;
+use crate::engine::catalog::partition_figures::PartitionFigures;
 use crate::engine::catalog::targets::Targets;
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits, MAX_GENERATIONS};
 use crate::jobs::flush::{FlushedTable, placing};
-use crate::jobs::partitioning::split;
-use crate::jobs::partitioning::split::PartitionLimits;
 use crate::version::manifest::Manifest;
 use crate::version::state::PartitionSums;
 use crate::version::{Partition, Version};
@@ -28,6 +27,7 @@ pub(crate) struct CatalogState {
     pub(crate) quarantined: Vec<PathBuf>,
     pub(crate) gone: GoneKeyspaces,
     pub(crate) targets: Targets,
+    pub(crate) figures: PartitionFigures,
     /// The highest number given to a generation so far. None is given twice: a thread that waits
     /// for a generation to be merged must not meet a later one of its name.
     pub(crate) last_generation: Arc<AtomicU64>,
@@ -95,14 +95,6 @@ impl CatalogState {
         let target = self.targets.get(&partition.id);
         let open = target.is_some_and(|t| !t.is_full(limits));
         !open && partition.generations.len() >= MAX_GENERATIONS
-    }
-
-    /// Whether a partition has outgrown its limits and can be split. At the limit of
-    /// generations a merge goes first, so that both sides can begin another one at once.
-    pub(crate) fn is_to_be_split(partition: &Partition, limits: PartitionLimits) -> bool {
-        limits.are_exceeded(partition)
-            && partition.generations.len() < MAX_GENERATIONS
-            && split::is_even(partition)
     }
 
     /// Reserves slots for `tables` in every open generation that will take some of them, and

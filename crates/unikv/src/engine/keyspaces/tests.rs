@@ -665,9 +665,8 @@ fn a_partition_that_is_gone_is_not_joined_before_it_is_empty() {
     a.drop_keyspace().unwrap();
     let engine = &db.0.engine;
     let catalog = engine.catalog.lock();
-    let ask = engine.background.ask_all(&catalog);
-    let effort = crate::engine::background::kinds::join::Effort::Merges;
-    assert_eq!(engine.background.plan_join(&ask, effort), None);
+    assert_eq!(catalog.partitions().joins().count(), 0);
+    assert_eq!(engine.background.joins_of_gone(&catalog), []);
     drop(catalog);
     db.quiesce().unwrap();
     let stats = db.stats();

@@ -17,7 +17,7 @@ use self::first_writes::{Before, write_first};
 use self::progress::Progress;
 use self::recovery::Replayed;
 use self::sweep::{Needed, sweep, to_quarantine};
-use super::catalog::{CatalogState, Targets};
+use super::catalog::{CatalogState, PartitionFigures, Targets};
 use super::memory::{Arbiter, MemoryPlan};
 use super::write::Commit;
 use crate::base::keys::{DatabaseId, FileNumber, PartitionId};
@@ -33,6 +33,7 @@ use crate::engine::{Engine, EngineParts};
 use crate::error::{ErrorKind, Result};
 use crate::events::{Events, OpeningPhase, RecoveryReport};
 use crate::jobs::flush::placing::GenerationLimits;
+use crate::jobs::partitioning::split::PartitionLimits;
 use crate::jobs::space::Space;
 use crate::key_table::ReadCache;
 use crate::log::replay;
@@ -331,7 +332,10 @@ impl<'a> Opening<'a> {
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
         space.probe(&store, self.pool.used_bytes());
-        let targets = recovery::flush_targets(&version, self.limits());
+        let targets = Targets::new(recovery::flush_targets(&version, self.limits()));
+        let limits =
+            PartitionLimits::new(self.options.partition_bytes, self.options.unsorted_bytes);
+        let figures = PartitionFigures::new(&version, &targets, limits);
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
         let view = View {
@@ -344,7 +348,8 @@ impl<'a> Opening<'a> {
         let last_generation = generations.map(|g| g.id.0).max().unwrap_or_default();
         let catalog = CatalogState {
             gone: GoneKeyspaces::before_opening(&version, in_memory),
-            targets: Targets::new(&version, targets),
+            targets,
+            figures,
             version,
             manifest_snapshot_len: manifest.len(),
             manifest,

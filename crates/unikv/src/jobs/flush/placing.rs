@@ -162,9 +162,12 @@ impl FlushTarget {
 
     /// Whether the generation is to be merged before it takes more.
     pub(crate) fn is_full(&self, limits: GenerationLimits) -> bool {
-        self.bytes >= limits.unsorted_bytes
-            || self.next_slot >= MAX_SLOTS
-            || self.ranges >= limits.ranges
+        self.bytes >= limits.unsorted_bytes || !self.has_slots() || self.ranges >= limits.ranges
+    }
+
+    /// Whether there is a slot for one more table.
+    pub(crate) fn has_slots(&self) -> bool {
+        self.next_slot < MAX_SLOTS
     }
 
     /// Burns slots that a flush may use. The flush works on a copy from before.

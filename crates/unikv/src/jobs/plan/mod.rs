@@ -8,14 +8,14 @@
 
 pub(crate) mod facts;
 mod job;
-mod rules;
+pub(crate) mod partitions;
+pub(crate) mod rules;
 mod why;
 
 pub(crate) use facts::{Facts, Filter};
 #[cfg(test)]
 pub(crate) use job::Chores;
 pub(crate) use job::Job;
-pub(crate) use rules::{CLOCK_NOTES, FLUSHES, FREEZE_FOR_SPACE, HINT_NOTES, WARM_START};
 use std::time::Duration;
 pub(crate) use why::Why;
 
@@ -28,12 +28,15 @@ pub(crate) const MERGE: JobName = "merge";
 pub(crate) const COLLECT: JobName = "garbage collection";
 
 /// What a rule goes by of the catalog: it is looked up for that rule alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OfCatalog {
     Nothing,
     /// Whether flushes wait for merges.
     BlockedFlushes,
-    /// Whether a merge could begin.
-    ReadyMerges,
+    /// The partitions of keyspaces that are gone.
+    Gone,
+    /// Both.
+    Joins,
 }
 
 /// When one kind of job is due.
@@ -43,10 +46,10 @@ pub(crate) struct Rule {
     /// Whether it serves reads alone: it may become due without anybody's knowing.
     pub(crate) is_for_reads: bool,
     /// The most urgent job among those that the filter lets through, and why it is due.
-    pub(crate) find: fn(&Facts, Filter) -> Option<(Job, Why)>,
+    pub(crate) find: fn(&Facts<'_>, Filter) -> Option<(Job, Why)>,
     /// In what time it may become due without a notification; `None`: time alone makes no
     /// difference.
-    pub(crate) due_in: fn(&Facts) -> Option<Duration>,
+    pub(crate) due_in: fn(&Facts<'_>) -> Option<Duration>,
 }
 
 #[cfg(test)]

@@ -1,24 +1,32 @@
 //! Decisions as text: a scenario of facts, and what is due in it for whom. `UNIKV_REWRITE=1` writes
 //! `tests/decisions.txt` again.
 
-use super::facts::{Disk, HeldBack, Hints, Memtables};
-use super::{
-    CLOCK_NOTES, FLUSH, FLUSHES, FREEZE_FOR_SPACE, Facts, Filter, HINT_NOTES, Rule, WARM_START,
+use super::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, Vacant};
+use super::partitions::{JoinFacts, PartitionFacts, Partitions};
+use super::rules::{
+    CLEAR, CLOCK_NOTES, FLUSHES, FREEZE_FOR_SPACE, HINT_NOTES, JOIN_BEFORE_MERGES, JOIN_LAST,
+    SPLIT, WARM_START, merge,
 };
+use super::{FLUSH, Facts, Filter, JobName, MERGE, Rule, Why};
+use crate::base::keys::PartitionId;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-const RULES: [Rule; 5] = [
+/// Before merges, and after them.
+const BEFORE: [Rule; 7] = [
     FLUSHES,
     CLOCK_NOTES,
+    CLEAR,
     WARM_START,
+    SPLIT,
+    JOIN_BEFORE_MERGES,
     FREEZE_FOR_SPACE,
-    HINT_NOTES,
 ];
+const AFTER: [Rule; 2] = [JOIN_LAST, HINT_NOTES];
 
 const NOW: Duration = Duration::from_secs(100);
 
-fn facts() -> Facts {
+fn facts() -> Facts<'static> {
     Facts {
         now: NOW,
         ..Facts::default()
@@ -36,13 +44,13 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-fn scenarios() -> Vec<(&'static str, Facts)> {
-    let hints = |had_turn, is_merge_ready| Hints {
+fn scenarios() -> Vec<(&'static str, Facts<'static>)> {
+    let hints = |had_turn| Hints {
         are_left: true,
         had_turn,
-        is_merge_ready,
         note_at: None,
     };
+    let merge_ready = || partitions([(7, unmerged(500))]);
     let noted = |at| Hints {
         note_at: Some(seconds(at)),
         ..Hints::default()
@@ -53,6 +61,7 @@ fn scenarios() -> Vec<(&'static str, Facts)> {
     };
     let held_back = |until| {
         vec![HeldBack {
+            cause: Cause::Failed,
             job: FLUSH,
             partition: None,
             until,
@@ -130,21 +139,23 @@ fn scenarios() -> Vec<(&'static str, Facts)> {
         (
             "hints are left",
             Facts {
-                hints: hints(true, false),
+                hints: hints(true),
                 ..facts()
             },
         ),
         (
             "hints are left, and a merge could begin",
             Facts {
-                hints: hints(false, true),
+                hints: hints(false),
+                partitions: merge_ready(),
                 ..facts()
             },
         ),
         (
             "hints are left and had their turn, and a merge could begin",
             Facts {
-                hints: hints(true, true),
+                hints: hints(true),
+                partitions: merge_ready(),
                 ..facts()
             },
         ),
@@ -173,32 +184,268 @@ fn scenarios() -> Vec<(&'static str, Facts)> {
     ]
 }
 
+/// Figures of some partitions, by their ids.
+fn partitions<const N: usize>(all: [(u64, PartitionFacts); N]) -> &'static Partitions {
+    let mut partitions = Partitions::default();
+    for (id, facts) in all {
+        partitions.set(PartitionId(id), Some(facts));
+    }
+    Box::leak(Box::new(partitions))
+}
+
+fn unmerged(unsorted_bytes: u64) -> PartitionFacts {
+    PartitionFacts {
+        bytes: 2 * unsorted_bytes,
+        unsorted_bytes,
+        has_frozen: true,
+        ..PartitionFacts::default()
+    }
+}
+
+fn outgrown(bytes: u64) -> PartitionFacts {
+    PartitionFacts {
+        bytes,
+        is_to_be_split: true,
+        ..PartitionFacts::default()
+    }
+}
+
+fn joined(right: u64, bytes: u64, needs_merge: bool) -> PartitionFacts {
+    PartitionFacts {
+        join: Some(JoinFacts {
+            needs_merge,
+            bytes,
+            right: PartitionId(right),
+        }),
+        ..PartitionFacts::default()
+    }
+}
+
+fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
+    let blocking = PartitionFacts {
+        blocks_flushes: true,
+        ..unmerged(100)
+    };
+    let leased = |ids: &[u64]| ids.iter().copied().map(PartitionId).collect();
+    let held = |job, id, cause| {
+        vec![HeldBack {
+            cause,
+            job,
+            partition: Some(PartitionId(id)),
+            until: NOW + seconds(5),
+        }]
+    };
+    let three = || partitions([(1, unmerged(300)), (2, unmerged(500)), (3, unmerged(400))]);
+    let pairs = || {
+        partitions([
+            (1, joined(2, 50, true)),
+            (3, joined(4, 90, false)),
+            (5, joined(6, 70, false)),
+        ])
+    };
+    let full = Disk {
+        is_full: true,
+        wants_freeze: false,
+    };
+    let vacant = |id, follows| Vacant {
+        id: PartitionId(id),
+        follows,
+    };
+    let of = |partitions| Facts {
+        partitions,
+        merges: 1,
+        most_partition_bytes: 1_000,
+        ..facts()
+    };
+    vec![
+        ("three partitions have frozen generations", of(three())),
+        (
+            "the largest of them is leased",
+            Facts {
+                leased: leased(&[2]),
+                ..of(three())
+            },
+        ),
+        (
+            "the merge of the largest has failed",
+            Facts {
+                held_back: held(MERGE, 2, Cause::Failed),
+                ..of(three())
+            },
+        ),
+        (
+            "a small one keeps flushes waiting",
+            of(partitions([(1, unmerged(300)), (2, blocking)])),
+        ),
+        (
+            "two partitions have outgrown their size, and one is to be merged",
+            of(partitions([
+                (1, outgrown(2_000)),
+                (2, outgrown(3_000)),
+                (3, unmerged(10)),
+            ])),
+        ),
+        (
+            "the larger is leased",
+            Facts {
+                leased: leased(&[2]),
+                ..of(partitions([(1, outgrown(2_000)), (2, outgrown(3_000))]))
+            },
+        ),
+        (
+            "a merge has failed for want of space, and the partition can be divided",
+            Facts {
+                disk: full.clone(),
+                held_back: held(MERGE, 1, Cause::DiskFull),
+                ..of(partitions([(
+                    1,
+                    PartitionFacts {
+                        key_tables: 2,
+                        ..unmerged(300)
+                    },
+                )]))
+            },
+        ),
+        (
+            "a merge has failed for want of space, and the partition has one key table",
+            Facts {
+                disk: full.clone(),
+                held_back: held(MERGE, 1, Cause::DiskFull),
+                ..of(partitions([(
+                    1,
+                    PartitionFacts {
+                        key_tables: 1,
+                        ..unmerged(300)
+                    },
+                )]))
+            },
+        ),
+        (
+            "three pairs are to be joined, and the smallest needs a merge",
+            of(pairs()),
+        ),
+        (
+            "three pairs are to be joined, and joins with merges have their turn",
+            Facts {
+                merges: 4,
+                ..of(pairs())
+            },
+        ),
+        (
+            "three pairs are to be joined, and the right side of the cheapest is leased",
+            Facts {
+                leased: leased(&[6]),
+                ..of(pairs())
+            },
+        ),
+        (
+            "three pairs are to be joined, and a merge of the cheapest has failed",
+            Facts {
+                held_back: held(MERGE, 5, Cause::Failed),
+                ..of(pairs())
+            },
+        ),
+        (
+            "three pairs are to be joined, and flushes wait for merges",
+            Facts {
+                memtables: sealed(0, true),
+                ..of(pairs())
+            },
+        ),
+        (
+            "three pairs are to be joined, and the disk is full",
+            Facts {
+                disk: full,
+                ..of(pairs())
+            },
+        ),
+        (
+            "a partition of nobody goes to the smaller neighbour",
+            Facts {
+                gone: Gone {
+                    joins: [(7, 60, 8), (8, 20, 9)]
+                        .map(|(left, bytes, right)| {
+                            let join = joined(right, bytes, false).join.unwrap();
+                            (PartitionId(left), join)
+                        })
+                        .to_vec(),
+                    ..Gone::default()
+                },
+                ..of(pairs())
+            },
+        ),
+        (
+            "partitions of keyspaces that are gone hold something",
+            Facts {
+                gone: Gone {
+                    full: vec![PartitionId(4), PartitionId(9)],
+                    vacant: vec![vacant(5, false), vacant(6, true)],
+                    ..Gone::default()
+                },
+                ..facts()
+            },
+        ),
+        (
+            "nobody's neighbours: one alone, and three of which the middle one is leased, and two",
+            Facts {
+                gone: Gone {
+                    vacant: vec![
+                        vacant(1, false),
+                        vacant(3, false),
+                        vacant(4, true),
+                        vacant(5, true),
+                        vacant(7, false),
+                        vacant(8, true),
+                    ],
+                    ..Gone::default()
+                },
+                leased: leased(&[4]),
+                ..facts()
+            },
+        ),
+    ]
+}
+
+/// What is due by a rule, and in which partitions.
+fn found_by(rules: &[Rule], facts: &Facts<'_>, filter: Filter) -> Vec<String> {
+    let found = rules.iter().filter_map(|rule| {
+        let (job, why) = (rule.find)(facts, filter)?;
+        Some(described(rule.name, &job.partitions(), why))
+    });
+    found.collect()
+}
+
+fn described(name: JobName, of: &[PartitionId], why: Why) -> String {
+    let ids: Vec<_> = of.iter().map(|id| id.0.to_string()).collect();
+    let of = if ids.is_empty() { "" } else { " of " };
+    format!("{name}{of}{} ({why})", ids.join(" and "))
+}
+
 /// What is due for whom, in order, and when a rule is to be asked again.
 fn decisions() -> String {
     let mut text = String::new();
-    for (name, facts) in scenarios() {
+    for (name, facts) in scenarios().into_iter().chain(of_partitions()) {
         writeln!(text, "{name}").unwrap();
         for (who, filter) in [
             ("worker", Filter::Worker),
             ("waiter", Filter::Waiter),
             ("failures", Filter::Failure(None)),
+            ("failures of 1", Filter::Failure(Some(PartitionId(1)))),
         ] {
-            let found = RULES
-                .iter()
-                .filter_map(|rule| Some((rule.name, (rule.find)(&facts, filter)?)));
-            let due: Vec<_> = found
-                .map(|(name, (_, why))| format!("{name} ({why})"))
-                .collect();
-            let due = if due.is_empty() {
-                "nothing".to_owned()
-            } else {
-                due.join(", then ")
-            };
-            writeln!(text, "    {who}: {due}").unwrap();
+            let mut due = found_by(&BEFORE, &facts, filter);
+            let merge = merge::most_urgent(&facts, filter);
+            due.extend(merge.map(|(id, why)| described(MERGE, &[id], why)));
+            due.extend(found_by(&AFTER, &facts, filter));
+            let is_other = !matches!(filter, Filter::Failure(Some(_)));
+            if due.is_empty() && is_other {
+                due.push("nothing".to_owned());
+            }
+            if !due.is_empty() {
+                writeln!(text, "    {who}: {}", due.join(", then ")).unwrap();
+            }
         }
-        let later = RULES
-            .iter()
-            .filter_map(|rule| Some((rule.name, (rule.due_in)(&facts)?)));
+        let rules = BEFORE.iter().chain(&AFTER);
+        let later = rules.filter_map(|rule| Some((rule.name, (rule.due_in)(&facts)?)));
         for (name, time) in later.filter(|(_, time)| !time.is_zero()) {
             writeln!(text, "    in {} s: {name}", time.as_secs()).unwrap();
         }

@@ -200,13 +200,6 @@ impl<T: Item> Chunked<T> {
         start + found.items.partition_point(|item| holds(item.key()))
     }
 
-    /// The places of each chunk's items, and what they sum up to.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (Range<usize>, &T::Sum)> {
-        let ends = self.starts.iter().skip(1);
-        let places = self.starts.iter().zip(ends).map(|(from, to)| *from..*to);
-        places.zip(self.sums())
-    }
-
     /// What each chunk sums up.
     pub(crate) fn sums(&self) -> impl Iterator<Item = &T::Sum> {
         self.chunks.iter().map(|chunk| chunk.sum())

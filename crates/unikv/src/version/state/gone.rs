@@ -10,7 +10,7 @@
 
 use super::chunked::Item;
 use super::{Partition, Version};
-use crate::base::keys::{KeyspaceId, border};
+use crate::base::keys::KeyspaceId;
 use crate::base::seeded::seeded;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
@@ -53,10 +53,7 @@ impl Version {
             self.note_gone(start);
         }
         for data in data {
-            let (first, end) = (border(*data), border(KeyspaceId(data.0.saturating_add(1))));
-            let from = self.partition_index(&first);
-            let to = self.partitions.partition_point(|start| *start < *end);
-            let met = self.partitions.range(from..to.max(from));
+            let met = self.partitions_met_by(*data);
             let starts: Vec<Vec<u8>> = met.map(|p| p.start.clone()).collect();
             starts.iter().for_each(|start| self.note_gone(start));
         }

@@ -2,7 +2,7 @@
 
 use super::chunked::{Item, Once};
 use super::{Partition, Version};
-use crate::base::keys::PartitionId;
+use crate::base::keys::{KeyspaceId, PartitionId, border};
 use std::sync::Arc;
 
 /// Where the partition with an id begins.
@@ -27,6 +27,29 @@ impl Version {
     /// A partition by its id.
     pub(crate) fn partition(&self, id: PartitionId) -> Option<&Arc<Partition>> {
         self.partitions.find(&self.ids.find(&id)?.start)
+    }
+
+    /// The partition after one of this version, in key order.
+    pub(crate) fn partition_after(&self, partition: &Partition) -> Option<&Arc<Partition>> {
+        let end = partition.end.as_deref()?;
+        self.partitions.find(end)
+    }
+
+    /// The partition before one of this version, in key order.
+    pub(crate) fn partition_before(&self, partition: &Partition) -> Option<&Arc<Partition>> {
+        self.partitions
+            .last_of(|start| start < partition.start.as_slice())
+    }
+
+    /// The partitions whose ranges meet that of the keys with a data id.
+    pub(crate) fn partitions_met_by(
+        &self,
+        data: KeyspaceId,
+    ) -> impl Iterator<Item = &Arc<Partition>> {
+        let (first, end) = (border(data), border(KeyspaceId(data.0.saturating_add(1))));
+        let from = self.partition_index(&first);
+        let to = self.partitions.partition_point(|start| *start < *end);
+        self.partitions.range(from..to.max(from))
     }
 
     /// A partition by its id, to be changed.

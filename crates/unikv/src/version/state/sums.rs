@@ -9,7 +9,6 @@
 use super::chunked::Item;
 use super::promise::Promise;
 use super::{Partition, Partitions, Version};
-use crate::base::keys::KEYSPACE_PREFIX_LEN;
 use crate::key_table::{KeyTable, KeyTableMeta, OutlierSum};
 use crate::version::generation::Generation;
 use std::sync::Arc;
@@ -88,13 +87,8 @@ pub(crate) struct PartitionSums {
     /// Tables of UnsortedStores in one partition, at most.
     pub(crate) most_tables: u64,
     pub(crate) fullest: Fullest,
-    /// The largest [`Partition::data_bytes`] and [`Partition::key_table_bytes`] of one partition.
-    pub(crate) most_data_bytes: u64,
-    pub(crate) most_key_table_bytes: u64,
     /// Records of a newest generation that was flushed, at most.
     pub(crate) most_open_records: u64,
-    /// The least [`pair_bytes`] of neighbours.
-    pub(super) least_pair: Option<u64>,
     /// Bytes of scan runs.
     pub(crate) run_bytes: u64,
     /// What unmerged records may hide in the SortedStores.
@@ -132,11 +126,7 @@ impl PartitionSums {
         self.flushed_bytes = self.flushed_bytes.saturating_add(other.flushed_bytes);
         self.most_flushed_bytes = self.most_flushed_bytes.max(other.most_flushed_bytes);
         self.most_tables = self.most_tables.max(other.most_tables);
-        self.most_data_bytes = self.most_data_bytes.max(other.most_data_bytes);
-        let key_table_bytes = other.most_key_table_bytes;
-        self.most_key_table_bytes = self.most_key_table_bytes.max(key_table_bytes);
         self.most_open_records = self.most_open_records.max(other.most_open_records);
-        self.add_pair(other.least_pair);
         self.fullest = self.fullest.and(other.fullest);
         self.run_bytes = self.run_bytes.saturating_add(other.run_bytes);
         self.hidden_bytes = self.hidden_bytes.saturating_add(other.hidden_bytes);
@@ -144,10 +134,6 @@ impl PartitionSums {
         self.memory_bytes += other.memory_bytes;
         self.index_bytes += other.index_bytes;
         self.largest_index_bytes = self.largest_index_bytes.max(other.largest_index_bytes);
-    }
-
-    fn add_pair(&mut self, bytes: Option<u64>) {
-        self.least_pair = self.least_pair.into_iter().chain(bytes).min();
     }
 
     fn add_table(&mut self, table: &KeyTableMeta) {
@@ -175,7 +161,6 @@ impl PartitionSums {
             let shared = right.generations.iter().filter(|g| left.has_index_of(g));
             let bytes: u64 = shared.map(|g| g.index.memory_bytes() as u64).sum();
             all.index_bytes = all.index_bytes.saturating_sub(bytes);
-            all.add_pair(pair_bytes(left, right));
         }
         all
     }
@@ -195,8 +180,6 @@ impl PartitionSums {
             flushed_bytes: partition.flushed_bytes(),
             most_flushed_bytes: partition.flushed_bytes(),
             most_tables: tables.sum(),
-            most_data_bytes: partition.data_bytes(),
-            most_key_table_bytes: partition.key_table_bytes(),
             most_open_records: open.map_or(0, Generation::records),
             fullest: Fullest::of(generations),
             run_bytes: runs.map(|run| run.bytes()).sum(),
@@ -231,15 +214,6 @@ impl PartitionSums {
     }
 }
 
-/// Bytes of both neighbours whose border lies within a keyspace, or none if a side is empty: what a
-/// join looks at. `None`: no keyspace can have keys in both.
-pub(super) fn pair_bytes(left: &Partition, right: &Partition) -> Option<u64> {
-    let is_within = right.start.len() > KEYSPACE_PREFIX_LEN;
-    let bytes = || left.data_bytes().saturating_add(right.data_bytes());
-    let any_empty = left.is_empty() || right.is_empty();
-    is_within.then(|| if any_empty { 0 } else { bytes() })
-}
-
 /// Less than this part of a key table is not worth its rewriting.
 pub(crate) const OBSOLETE_PART: u64 = 4;
 
@@ -254,7 +228,6 @@ impl Item for Arc<Partition> {
 
     fn add_to(&self, before: Option<&Arc<Partition>>, sum: &mut PartitionSums) {
         sum.add(&PartitionSums::of(self));
-        sum.add_pair(before.and_then(|before| pair_bytes(before, self)));
         for generation in &self.generations {
             let bytes = generation.index.memory_bytes() as u64;
             sum.largest_index_bytes = sum.largest_index_bytes.max(bytes);

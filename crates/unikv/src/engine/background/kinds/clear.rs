@@ -9,59 +9,13 @@
 //! keeps them as long as any partition lists it, so partitions that share one are merged soon.
 
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, JobKind};
+use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::{CatalogState, Indexes};
-use crate::engine::health::JobName;
 use crate::error::Result;
-use crate::jobs::plan::{Job, Why};
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::{Generation, Partition};
 use std::collections::HashSet;
 use std::sync::Arc;
-
-const CLEAR: JobName = "clear";
-
-/// Partitions that are cleared or joined by one edit, at most.
-const MOST_AT_ONCE: usize = 1_000;
-
-/// Empties the partitions of keyspaces that are gone.
-pub(crate) struct Clearings;
-
-impl JobKind for Clearings {
-    fn name(&self) -> JobName {
-        CLEAR
-    }
-
-    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let catalog = ask.catalog;
-        if catalog.version.counters.last_keyspace == 0 {
-            return None;
-        }
-        let is_free = |p: &Partition| ask.is_free(p.id) && ask.allows(CLEAR, Some(p.id));
-        let gone = || catalog.version.gone_partitions();
-        let due = gone().filter(|p| !p.is_empty() && is_free(p));
-        let due: Vec<_> = due.take(MOST_AT_ONCE).map(|p| p.id).collect();
-        if !due.is_empty() {
-            let partitions = due.len();
-            return Some((Job::Clear(due), Why::KeyspacesGone { partitions }));
-        }
-        let (mut ids, mut end) = (Vec::new(), None);
-        for partition in gone().filter(|p| catalog.is_vacant(p) && is_free(p)) {
-            let is_next = end == Some(partition.start.as_slice());
-            if !is_next && ids.len() < 2 {
-                ids.clear();
-            } else if !is_next || ids.len() == MOST_AT_ONCE {
-                break;
-            }
-            ids.push(partition.id);
-            end = partition.end.as_deref();
-        }
-        let partitions = ids.len();
-        let why = Why::NobodysNeighbours { partitions };
-        (partitions >= 2).then_some((Job::JoinGone(ids), why))
-    }
-}
 
 fn is_to_be_cleared(catalog: &CatalogState, partition: &Partition) -> bool {
     !partition.is_empty() && catalog.version.keyspaces.count_in(partition.range()) == 0

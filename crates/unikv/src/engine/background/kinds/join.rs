@@ -1,5 +1,5 @@
-//! Joining partitions: choosing neighbours, merging what they have in UnsortedStores, and
-//! committing the edit (see [`crate::jobs::partitioning::join`]).
+//! Joining partitions: merging what neighbours have in UnsortedStores, and committing the edit (see
+//! [`crate::jobs::partitioning::join`]).
 //!
 //! Nobody waits for a join, so there is none while flushes wait for merges. One that needs no merge
 //! costs no more than its edit, and comes before merges; another comes after splits and after the
@@ -12,20 +12,14 @@
 //! While the disk is full nothing is joined: partitions are split then so that their merges fit.
 
 use crate::base::keys::PartitionId;
-use crate::base::sync::atomic::Ordering;
 use crate::engine::background::kinds::merge::Merges;
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, JobKind};
+use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::{CatalogState, Indexes};
-use crate::engine::health::{JobName, MERGE};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::partitioning::join;
-use crate::jobs::plan::{Job, Why};
+use crate::jobs::plan::partitions::JoinFacts;
 use crate::version::{KeyRange, Partition};
-use std::sync::Arc;
-
-const JOIN: JobName = "join";
 
 /// How often both sides are merged before a join is given up.
 const ROUNDS: usize = 3;
@@ -38,49 +32,8 @@ enum Attempt {
     GivenUp,
 }
 
-/// While merges are due all the time, once in this many of them a join that needs merges takes its
-/// turn.
-const MERGES_PER_JOIN: u64 = 4;
-
-/// Joins the smallest neighbours that are to be joined, those that need no merge before others.
-pub(crate) struct Joins {
-    /// Whether it is for the joins that need merges, too: these come after merges that are due.
-    pub(crate) with_merges: bool,
-}
-
 /// The ids of two neighbours, in key order.
 pub(crate) type Sides = [PartitionId; 2];
-
-/// What a join may cost.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Effort {
-    /// Its edit.
-    Edit,
-    /// Merges, too.
-    Merges,
-}
-
-impl JobKind for Joins {
-    fn name(&self) -> JobName {
-        JOIN
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let merges = background.core.counters.merges.load(Ordering::Relaxed);
-        let effort = if self.with_merges || merges.is_multiple_of(MERGES_PER_JOIN) {
-            Effort::Merges
-        } else {
-            Effort::Edit
-        };
-        let sides = background.plan_join(ask, effort)?;
-        let version = &ask.catalog.version;
-        let both = sides.map(|id| version.partition(id).map_or(0, |p| p.data_bytes()));
-        let why = Why::SmallNeighbours {
-            bytes: both.iter().sum(),
-        };
-        Some((Job::Join(sides), why))
-    }
-}
 
 /// Whether neighbours belong to one keyspace at most. The range of one that is gone may go to
 /// another as soon as it has been emptied, and no memtable holds anything of it: afterwards nobody
@@ -101,40 +54,28 @@ pub(crate) fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Pa
 }
 
 impl Background {
-    /// The neighbours to be joined next: those that need no merge before others, and the smallest
-    /// first, so that many grow together evenly. Only those whose merges have not failed.
-    pub(crate) fn plan_join(&self, ask: &Ask<'_>, effort: Effort) -> Option<Sides> {
-        if self.space.full_disk.is_full() {
-            return None;
-        }
-        if ask.is_by_worker() && self.catalog.flush_is_blocked(ask.catalog) {
-            return None;
-        }
-        let is_free = |p: &Partition| {
-            let failed = || self.core.health.failure(MERGE, Some(p.id)).is_some();
-            ask.is_free(p.id) && !failed()
-        };
-        let due = self.due_joins(ask.catalog).filter(|(left, right)| {
-            let affordable = effort == Effort::Merges || join::is_merged(left, right);
-            affordable && is_free(left) && is_free(right) && ask.allows(JOIN, Some(left.id))
-        });
-        let order = |left: &Partition, right: &Partition| {
-            (!join::is_merged(left, right), join::sum(left, right))
-        };
-        let (left, right) = due.min_by_key(|(left, right)| order(left, right))?;
-        Some([left.id, right.id])
-    }
-
-    /// All neighbours that are to be joined.
-    pub(crate) fn due_joins<'a>(
-        &self,
-        catalog: &'a CatalogState,
-    ) -> impl Iterator<Item = (&'a Arc<Partition>, &'a Arc<Partition>)> {
+    /// What is to be joined of which one side is of a keyspace that is gone, and vacant.
+    pub(crate) fn joins_of_gone(&self, catalog: &CatalogState) -> Vec<(PartitionId, JoinFacts)> {
+        let version = &catalog.version;
         let limits = self.space.partition_limits();
-        let pairs = catalog.version.perhaps_joined(join::most_bytes(limits));
-        pairs.filter(move |(left, right)| {
+        let gone = version.gone_partitions().filter(|p| catalog.is_vacant(p));
+        let pairs = gone.flat_map(|gone| {
+            let left = version.partition_before(gone).map(|left| (left, gone));
+            let right = version.partition_after(gone).map(|right| (gone, right));
+            left.into_iter().chain(right)
+        });
+        let due = pairs.filter(|(left, right)| {
             join::is_due(left, right, limits) && may_be_joined(catalog, left, right)
-        })
+        });
+        let facts = due.map(|(left, right)| {
+            let join = JoinFacts {
+                needs_merge: !join::is_merged(left, right),
+                bytes: join::sum(left, right),
+                right: right.id,
+            };
+            (left.id, join)
+        });
+        facts.collect()
     }
 
     /// Joins neighbours whose leases are held.

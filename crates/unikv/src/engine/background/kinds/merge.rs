@@ -31,8 +31,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use planning::ready;
-
 /// A slice, which looks each MiB whether a merge is due, looks after this many MiB whether a
 /// collection is: these may be due again and again, and what a slice has copied by then is a run.
 const LOOKS_FOR_COLLECTION: u32 = 16;

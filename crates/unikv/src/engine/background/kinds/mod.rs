@@ -16,10 +16,10 @@ pub(crate) mod warm;
 
 use crate::engine::background::facts::ByRule;
 use crate::engine::background::{JobKind, Kinds};
-use crate::jobs::plan;
+use crate::jobs::plan::rules;
 
 /// What the flush worker does.
-const FLUSHES: &[&dyn JobKind] = &[&ByRule(plan::FLUSHES)];
+const FLUSHES: &[&dyn JobKind] = &[&ByRule(rules::FLUSHES)];
 
 /// All other kinds, the most urgent first. The time is noted when it is due, by an edit a minute.
 /// What keyspaces held that are gone costs an edit, and spares others work. What was hot before the
@@ -28,22 +28,22 @@ const FLUSHES: &[&dyn JobKind] = &[&ByRule(plan::FLUSHES)];
 /// now and then, or merges without a pause would leave more and more empty partitions; what only
 /// serves reads comes last.
 const OTHERS: &[&dyn JobKind] = &[
-    &ByRule(plan::CLOCK_NOTES),
-    &clear::Clearings,
-    &ByRule(plan::WARM_START),
-    &split::Splits,
-    &join::Joins { with_merges: false },
-    &ByRule(plan::FREEZE_FOR_SPACE),
+    &ByRule(rules::CLOCK_NOTES),
+    &ByRule(rules::CLEAR),
+    &ByRule(rules::WARM_START),
+    &ByRule(rules::SPLIT),
+    &ByRule(rules::JOIN_BEFORE_MERGES),
+    &ByRule(rules::FREEZE_FOR_SPACE),
     &merge::Merges,
     &collect::Collections,
     &for_reads::PointerIndexes,
     &for_reads::KeyBlocks,
-    &join::Joins { with_merges: true },
+    &ByRule(rules::JOIN_LAST),
     &freeze::FreezeForScans,
     &scan_merge::ScanMerges,
     &cluster::Clusterings,
     &for_reads::IndexesWhenIdle,
-    &ByRule(plan::HINT_NOTES),
+    &ByRule(rules::HINT_NOTES),
 ];
 
 /// All of them.

@@ -1,9 +1,7 @@
 //! A made-up kind of work, and what tests run by hand.
 
 use super::collect::Collections;
-use super::join::{Effort, Joins};
 use super::merge::Merges;
-use super::split::Splits;
 use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::facts::ByRule;
@@ -12,7 +10,8 @@ use crate::engine::background::{Background, Ended, JobKind};
 use crate::engine::health::JobName;
 use crate::engine::tests::{Machine, small};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::plan::{Chores, FREEZE_FOR_SPACE, Job, Why};
+use crate::jobs::plan::rules::{FREEZE_FOR_SPACE, JOIN_LAST, SPLIT};
+use crate::jobs::plan::{Chores, Job, Why};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,11 +99,11 @@ impl Background {
     }
 
     pub(crate) fn split_one(&self) -> Result<bool> {
-        self.run_next_job(&[&Splits])
+        self.run_next_job(&[&ByRule(SPLIT)])
     }
 
-    pub(crate) fn join_one(&self, effort: Effort) -> Result<bool> {
-        let with_merges = effort == Effort::Merges;
-        self.run_next_job(&[&Joins { with_merges }])
+    /// Joins neighbours, if that is due. Whether any were.
+    pub(crate) fn join_one(&self) -> Result<bool> {
+        self.run_next_job(&[&ByRule(JOIN_LAST)])
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN};
 use crate::db::Db;
+use crate::engine::health::MERGE;
 use crate::engine::tests::common::{delete, flush_around, key, put, scan_beside_writers, version};
 use crate::engine::tests::{Machine, Model, churn, common, small};
 use crate::jobs::ingest::IngestPlan;
@@ -346,12 +347,9 @@ fn a_join_that_flushes_foil_is_given_up_and_tried_again_later() {
         }
         Fault::None
     }));
-    assert!(engine.background.join_one(Effort::Merges).unwrap());
+    assert!(engine.background.join_one().unwrap());
     assert_eq!(version(&db).partitions().len(), 2);
-    assert!(
-        !engine.background.join_one(Effort::Merges).unwrap(),
-        "it is left alone"
-    );
+    assert!(!engine.background.join_one().unwrap(), "it is left alone");
     assert!(engine.background.scheduler.forget_given_up());
     assert!(engine.background.scheduler.leases.are_free());
     machine.disk.clear_faults();
@@ -537,7 +535,7 @@ fn a_failing_call_of_a_join_loses_nothing() {
                     Fault::None
                 }
             }));
-            let _noted = engine.background.join_one(Effort::Merges);
+            let _noted = engine.background.join_one();
             copy.disk.clear_faults();
             assert!(engine.background.scheduler.leases.are_free());
             all_the_same(&db, &model);
@@ -575,12 +573,12 @@ fn a_side_that_cannot_be_merged_is_not_joined_until_it_can() {
         is_data(call).then_some(std::io::ErrorKind::Other)
     }));
     release(&db, sides);
-    assert!(engine.background.join_one(Effort::Merges).unwrap());
+    assert!(engine.background.join_one().unwrap());
     let failure = engine.core.health.failures();
     assert_eq!((failure.len(), failure[0].job), (1, MERGE));
     engine.background.scheduler.forget_given_up();
     assert!(
-        !engine.background.join_one(Effort::Merges).unwrap(),
+        !engine.background.join_one().unwrap(),
         "its merge has failed"
     );
     assert_eq!(db.quiesce().unwrap_err().kind(), ErrorKind::Io);
@@ -605,13 +603,13 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
     for held in sides {
         release(&db, sides);
         engine.background.scheduler.leases.hold([held]);
-        assert!(!engine.background.join_one(Effort::Merges).unwrap());
+        assert!(!engine.background.join_one().unwrap());
     }
     release(&db, sides);
     let full = std::io::ErrorKind::StorageFull.into();
     let full = crate::Error::io("write", std::path::Path::new("/db"), full);
     assert!(engine.space.full_disk.begin(&engine.core.store, &full));
-    assert!(!engine.background.join_one(Effort::Merges).unwrap());
+    assert!(!engine.background.join_one().unwrap());
     let never = engine.core.store.env().runtime.event();
     while engine.space.full_disk.is_full() {
         assert_eq!(version(&db).partitions().len(), 2);
@@ -620,10 +618,7 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
     }
     db.quiesce().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
-    assert!(
-        !engine.background.join_one(Effort::Merges).unwrap(),
-        "one is alone"
-    );
+    assert!(!engine.background.join_one().unwrap(), "one is alone");
     all_the_same(&db, &model);
 }
 
@@ -685,11 +680,7 @@ fn splits_and_joins_come_to_rest() {
             db.quiesce().unwrap();
             let stats = db.stats();
             let catalog = db.0.engine.catalog.lock();
-            assert_eq!(
-                db.0.engine.background.due_joins(&catalog).count(),
-                0,
-                "{stats:#?}"
-            );
+            assert_eq!(catalog.partitions().joins().count(), 0, "{stats:#?}");
             drop(catalog);
             for _ in 0..3 {
                 db.compact().unwrap();

@@ -5,7 +5,7 @@
 //!
 //! Runs under the catalog's lock.
 
-use crate::base::keys::FileNumber;
+use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
 use crate::engine::background::Background;
 use crate::engine::background::passes::{MOST_TOGETHER, MOST_TOGETHER_BYTES};
@@ -15,7 +15,8 @@ use crate::engine::health::MERGE;
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::{MergeInputs, MergePlan};
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
-use crate::jobs::plan::Why;
+use crate::jobs::plan::rules::merge;
+use crate::jobs::plan::{Facts, Why};
 use crate::record::RecordFile;
 use crate::version::{Generation, Partition, Version};
 use std::sync::Arc;
@@ -31,27 +32,16 @@ const PART_TOGETHER: u64 = 128;
 impl Background {
     /// The merge that is most urgent, and others that are small.
     pub(super) fn plan_merges(&self, ask: &Ask<'_>) -> Option<(Vec<MergePlan>, Why)> {
-        let (partition, why) = self.most_urgent(ask)?;
-        let riding = if self.space.full_disk.is_full() {
+        let facts = self.facts_of(ask.catalog);
+        let (partition, why) = merge::most_urgent(&facts, ask.filter)?;
+        let partition = ask.catalog.version.partition(partition)?;
+        let riding = if facts.disk.is_full {
             Vec::new()
         } else {
             self.riding_victims(&ask.catalog.version)
         };
         let first = self.plan_of(ask.catalog, partition, &riding);
-        Some((self.plan_merges_beside(ask, first, &riding), why))
-    }
-
-    /// The partition whose merge is most urgent, and why it is.
-    pub(super) fn most_urgent<'a>(&self, ask: &'a Ask<'_>) -> Option<(&'a Arc<Partition>, Why)> {
-        let ready = ready(ask).filter(|p| ask.is_free(p.id));
-        let limits = self.space.generation_limits(&ask.catalog.version);
-        let urgency = |p: &Partition| (ask.catalog.blocks_flushes(p, limits), p.unsorted_bytes());
-        let partition = ready.max_by_key(|p| urgency(p))?;
-        let why = match urgency(partition) {
-            (true, _) => Why::BlocksFlushes,
-            (false, bytes) => Why::Unmerged { bytes },
-        };
-        Some((partition, why))
+        Some((self.plan_merges_beside(ask, &facts, first, &riding), why))
     }
 
     /// The first merge and others that are ready, as long as they are small. Those come first that
@@ -60,6 +50,7 @@ impl Background {
     pub(super) fn plan_merges_beside(
         &self,
         ask: &Ask<'_>,
+        facts: &Facts<'_>,
         first: MergePlan,
         riding: &[Arc<RecordFile>],
     ) -> Vec<MergePlan> {
@@ -78,10 +69,9 @@ impl Background {
         if left == 0 || self.is_tried_alone(MERGE, first_id) {
             return plans;
         }
-        let is_other = |p: &Partition| {
-            p.id != first_id && ask.is_free(p.id) && !self.is_tried_alone(MERGE, p.id)
-        };
-        let others = ready(ask).filter(|p| is_other(p));
+        let is_other = |id: &PartitionId| *id != first_id && !self.is_tried_alone(MERGE, *id);
+        let others = merge::ready(facts, ask.filter).filter(is_other);
+        let others = others.filter_map(|id| catalog.version.partition(id));
         let mut others: Vec<_> = others.map(|p| (oldest_file(catalog, p), p)).collect();
         // Partitions of one age come in key order, and so do their shares of a table.
         others.sort_unstable_by_key(|(file, p)| {
@@ -159,12 +149,6 @@ impl Background {
             inputs,
         }
     }
-}
-
-/// The partitions whose merge is in question, leased or not.
-pub(crate) fn ready<'a>(ask: &'a Ask<'_>) -> impl Iterator<Item = &'a Arc<Partition>> {
-    let frozen = ask.catalog.frozen_partitions();
-    frozen.filter(|p| ask.allows(MERGE, Some(p.id)))
 }
 
 /// What a merge of the partition reads, and writes at most.

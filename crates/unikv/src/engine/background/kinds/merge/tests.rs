@@ -9,7 +9,8 @@ use crate::engine::tests::common::{delete, key, put, version};
 use crate::engine::tests::{Machine, Model, common, small};
 use crate::jobs::compact::gc;
 use crate::jobs::flush::placing::MAX_GENERATIONS;
-use crate::jobs::plan::Why;
+use crate::jobs::plan::rules::merge::most_urgent;
+use crate::jobs::plan::{Filter, Why};
 use crate::key_table::EntryValue;
 use crate::record::RecordFile;
 use crate::vfs::Access;
@@ -332,10 +333,11 @@ fn no_split_takes_a_partition_whose_lease_is_held() {
     while engine.background.split_one().unwrap() {}
     let stands = version(&db);
     let leased = stands.partition(left).unwrap();
-    assert!(CatalogState::is_to_be_split(
-        leased,
-        engine.space.partition_limits()
-    ));
+    let is_to_be_split = |id| {
+        let catalog = engine.catalog.lock();
+        catalog.partitions().get(id).unwrap().is_to_be_split
+    };
+    assert!(is_to_be_split(leased.id));
     assert!(stands.partition(right).is_none() && stands.partitions().len() > 3);
     release(&db, left);
     assert!(engine.background.split_one().unwrap());
@@ -457,16 +459,15 @@ fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     assert!(large.unsorted_bytes() > 5 * small.unsorted_bytes());
     let mut catalog = engine.catalog.lock();
     engine.background.scheduler.leases.release_all();
-    let most_urgent = |catalog: &CatalogState| {
-        let ask = engine.background.ask_all(catalog);
-        let (partition, why) = engine.background.most_urgent(&ask).unwrap();
-        (partition.id, why)
+    let first = |catalog: &CatalogState| {
+        let facts = engine.background.facts_of(catalog);
+        most_urgent(&facts, Filter::Waiter).unwrap()
     };
     let bytes = large.unsorted_bytes();
     // One more table has its place.
-    assert_eq!(most_urgent(&catalog), (large.id, Why::Unmerged { bytes }));
+    assert_eq!(first(&catalog), (large.id, Why::Unmerged { bytes }));
     catalog.end_target(small.id);
-    assert_eq!(most_urgent(&catalog), (small.id, Why::BlocksFlushes));
+    assert_eq!(first(&catalog), (small.id, Why::BlocksFlushes));
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::engine::tests::{Machine, small};
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::late_syncs::MOST_FILES;
+use crate::jobs::plan::Filter;
+use crate::jobs::plan::rules::merge::most_urgent;
 use crate::options::KeyspaceOptions;
 use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
@@ -105,8 +107,8 @@ fn where_a_merge_has_failed_it_is_tried_again_alone() {
     assert_eq!(planned(), all);
     let first = {
         let catalog = db.0.engine.catalog.lock();
-        let ask = background.ask_all(&catalog);
-        background.most_urgent(&ask).unwrap().0.id
+        let facts = background.facts_of(&catalog);
+        most_urgent(&facts, Filter::Waiter).unwrap().0
     };
     let other = all.iter().copied().find(|id| *id != first).unwrap();
     let error = crate::Error::internal("made up");

@@ -1,0 +1,171 @@
+//! The figures of the partitions by which is decided what is due (`jobs/plan/partitions.rs`).
+//!
+//! Invariant: they are those of the present version and its targets. So whatever changes a target
+//! notes its partition, and each edit the partitions that it has changed; debug builds compare with
+//! what all partitions come to. What a join comes to is noted with the left partition, so each note
+//! is one of the partition before, too.
+//!
+//! Kept under the catalog's lock.
+
+use super::CatalogState;
+use super::targets::Targets;
+use crate::base::keys::{KeyspaceId, PartitionId};
+use crate::base::seeded::seeded;
+use crate::jobs::flush::placing::MAX_GENERATIONS;
+use crate::jobs::partitioning::split::PartitionLimits;
+use crate::jobs::partitioning::{join, split};
+use crate::jobs::plan::partitions::{JoinFacts, PartitionFacts, Partitions};
+use crate::version::edit::VersionEdit;
+use crate::version::{KeyRange, Partition, Version};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The figures of all partitions.
+pub(crate) struct PartitionFigures {
+    limits: PartitionLimits,
+    partitions: Partitions,
+}
+
+impl PartitionFigures {
+    pub(crate) fn new(
+        version: &Version,
+        targets: &Targets,
+        limits: PartitionLimits,
+    ) -> PartitionFigures {
+        let partitions = Partitions::default();
+        let mut figures = PartitionFigures { limits, partitions };
+        for partition in version.partitions().iter() {
+            let facts = figures.of(version, targets, partition);
+            figures.partitions.set(partition.id, Some(facts));
+        }
+        figures
+    }
+
+    pub(crate) fn partitions(&self) -> &Partitions {
+        &self.partitions
+    }
+
+    fn of(&self, version: &Version, targets: &Targets, partition: &Partition) -> PartitionFacts {
+        let has_all = partition.generations.len() >= MAX_GENERATIONS;
+        let is_split = |p: &Partition| self.limits.are_exceeded(p) && split::is_even(p);
+        PartitionFacts {
+            bytes: partition.data_bytes(),
+            unsorted_bytes: partition.unsorted_bytes(),
+            key_tables: partition.key_tables.len(),
+            has_frozen: !targets.frozen_of(partition).is_empty(),
+            blocks_flushes: has_all && !targets.take_tables_in(partition.id),
+            // At the limit of generations a merge goes first, so that both sides can begin another
+            // one at once.
+            is_to_be_split: !has_all && is_split(partition),
+            join: self.join_of(version, partition),
+        }
+    }
+
+    /// What joining a partition with the next comes to, if both are of one keyspace and it is due.
+    fn join_of(&self, version: &Version, left: &Partition) -> Option<JoinFacts> {
+        let right = version.partition_after(left)?;
+        let both = KeyRange {
+            start: &left.start,
+            end: right.end.as_deref(),
+        };
+        let keyspaces = &version.keyspaces;
+        // One that is gone is joined once it is vacant, which no edit says: see `Gone`.
+        let is_due = join::is_due(left, right, self.limits)
+            && keyspaces.count_in(both) == 1
+            && keyspaces.count_in(left.range()) == 1
+            && keyspaces.count_in(right.range()) == 1;
+        is_due.then(|| JoinFacts {
+            needs_merge: !join::is_merged(left, right),
+            bytes: join::sum(left, right),
+            right: right.id,
+        })
+    }
+
+    /// Notes what a partition has become, and what that means for the one before it.
+    fn note(&mut self, version: &Version, targets: &Targets, id: PartitionId) {
+        let Some(partition) = version.partition(id) else {
+            self.partitions.set(id, None);
+            return;
+        };
+        let facts = self.of(version, targets, partition);
+        self.partitions.set(id, Some(facts));
+        if let Some(before) = version.partition_before(partition)
+            && !seeded!(JoinForgetsLeft)
+        {
+            let facts = self.of(version, targets, before);
+            self.partitions.set(before.id, Some(facts));
+        }
+    }
+}
+
+impl CatalogState {
+    /// What decisions go by of the partitions.
+    pub(crate) fn partitions(&self) -> &Partitions {
+        self.figures.partitions()
+    }
+
+    /// Must follow each change of a partition's target.
+    pub(super) fn note(&mut self, id: PartitionId) {
+        self.figures.note(&self.version, &self.targets, id);
+    }
+
+    /// The partitions that have frozen generations, the most urgent first.
+    pub(crate) fn frozen_partitions(&self) -> impl Iterator<Item = &Arc<Partition>> {
+        let ids = self.partitions().merges();
+        ids.filter_map(|id| self.version.partition(id))
+    }
+
+    /// Notes an edit that has made the present version from `before`.
+    pub(super) fn note_edit(&mut self, edit: &VersionEdit, before: &Version) {
+        if seeded!(FrozenUnnoted) {
+            return;
+        }
+        let touched = touched(edit, &self.version, before);
+        for id in touched {
+            self.note(id);
+        }
+    }
+
+    /// Whether the figures are those that all partitions come to.
+    #[cfg(any(test, debug_assertions))]
+    pub(crate) fn check_figures(&self) -> Result<(), String> {
+        let all = PartitionFigures::new(&self.version, &self.targets, self.figures.limits);
+        if all.partitions == self.figures.partitions {
+            return Ok(());
+        }
+        let mut ids = self.version.partitions().iter().map(|p| p.id);
+        let of = |figures: &PartitionFigures, id| figures.partitions.get(id).cloned();
+        let differs = ids.find(|id| of(&all, *id) != of(&self.figures, *id));
+        Err(format!("the figures of {differs:?} are others"))
+    }
+}
+
+/// The partitions that an edit has changed, and those whose keyspaces it has.
+fn touched(edit: &VersionEdit, after: &Version, before: &Version) -> BTreeSet<PartitionId> {
+    let generations = edit.dropped_generations.iter().map(|(id, _)| *id);
+    let tables = edit.tables.iter().map(|place| place.partition);
+    let key_tables = edit.key_tables.iter().map(|(id, _)| *id);
+    let old_tables = edit.dropped_key_tables.iter().map(|(id, _)| *id);
+    let partitions = edit.partitions.iter().map(|partition| partition.id);
+    let dropped = edit.dropped_partitions.iter().copied();
+    let own = generations
+        .chain(tables)
+        .chain(key_tables)
+        .chain(old_tables);
+    let mut touched: BTreeSet<_> = own.chain(partitions).chain(dropped).collect();
+    // The one before a partition that has gone has another neighbour.
+    let gone = edit.dropped_partitions.iter();
+    let gone = gone.filter_map(|id| before.partition(*id));
+    touched.extend(gone.filter_map(|p| Some(after.partition_for(&p.start)?.id)));
+    let ids = edit.keyspaces.iter().map(|keyspace| keyspace.id);
+    for id in ids.chain(edit.dropped_keyspaces.iter().copied()) {
+        let of = |version: &Version| version.keyspaces.get(id).map(|keyspace| keyspace.data);
+        let (old, new): (Option<KeyspaceId>, _) = (of(before), of(after));
+        if old != new {
+            for data in old.into_iter().chain(new) {
+                touched.extend(after.partitions_met_by(data).map(|p| p.id));
+            }
+        }
+    }
+    touched
+}

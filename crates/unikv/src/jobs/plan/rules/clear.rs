@@ -1,0 +1,50 @@
+//! Removing what keyspaces held that are gone.
+
+use super::never;
+use crate::base::keys::PartitionId;
+use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
+
+const CLEAR_NAME: JobName = "clear";
+
+/// Partitions that are cleared or joined by one edit, at most.
+const MOST_AT_ONCE: usize = 1_000;
+
+/// Empties the partitions of keyspaces that are gone, and then makes one of neighbours that list
+/// nothing.
+pub(crate) const CLEAR: Rule = Rule {
+    name: CLEAR_NAME,
+    of_catalog: OfCatalog::Gone,
+    is_for_reads: false,
+    find: |facts, filter| {
+        let full = facts.gone.full.iter().copied();
+        let due = full.filter(|id| filter.may_take(facts, CLEAR_NAME, *id));
+        let due: Vec<_> = due.take(MOST_AT_ONCE).collect();
+        if due.is_empty() {
+            return neighbours(facts, filter);
+        }
+        let partitions = due.len();
+        Some((Job::Clear(due), Why::KeyspacesGone { partitions }))
+    },
+    due_in: never,
+};
+
+/// The first neighbours that list nothing, two at least.
+fn neighbours(facts: &Facts<'_>, filter: Filter) -> Option<(Job, Why)> {
+    let mut ids: Vec<PartitionId> = Vec::new();
+    let mut last_is_taken = false;
+    for vacant in &facts.gone.vacant {
+        let is_free = filter.may_take(facts, CLEAR_NAME, vacant.id);
+        let goes_on = is_free && last_is_taken && vacant.follows;
+        last_is_taken = is_free;
+        if !goes_on || ids.len() == MOST_AT_ONCE {
+            if ids.len() >= 2 {
+                break;
+            }
+            ids.clear();
+        }
+        ids.extend(is_free.then_some(vacant.id));
+    }
+    let partitions = ids.len();
+    let why = Why::NobodysNeighbours { partitions };
+    (partitions >= 2).then_some((Job::JoinGone(ids), why))
+}

@@ -1,0 +1,18 @@
+//! Flushes.
+
+use super::never;
+use crate::jobs::plan::{FLUSH, Filter, Job, OfCatalog, Rule, Why};
+
+/// Writes the oldest sealed memtable to tables of the UnsortedStore, if that can take it.
+pub(crate) const FLUSHES: Rule = Rule {
+    name: FLUSH,
+    of_catalog: OfCatalog::BlockedFlushes,
+    is_for_reads: false,
+    find: |facts, filter| {
+        let memtables = facts.memtables.sealed;
+        let may_begin = filter != Filter::Worker || !facts.memtables.are_blocked;
+        let is_due = memtables > 0 && filter.allows(facts, FLUSH, None) && may_begin;
+        is_due.then_some((Job::Flush, Why::Sealed { memtables }))
+    },
+    due_in: never,
+};

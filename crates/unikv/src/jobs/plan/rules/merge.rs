@@ -1,0 +1,28 @@
+//! Merges: which partition's is most urgent. (What goes together with it, and which generations
+//! are merged, is chosen when the job is made: `engine/background/kinds/merge/planning.rs`.)
+
+use crate::base::keys::PartitionId;
+use crate::jobs::plan::{Facts, Filter, MERGE, Why};
+
+/// The partitions that can be merged, the most urgent first.
+pub(crate) fn ready<'a>(
+    facts: &'a Facts<'_>,
+    filter: Filter,
+) -> impl Iterator<Item = PartitionId> + 'a {
+    let all = facts.partitions.merges();
+    all.filter(move |id| filter.may_take(facts, MERGE, *id))
+}
+
+/// The partition whose merge is most urgent, and why it is.
+pub(crate) fn most_urgent(facts: &Facts<'_>, filter: Filter) -> Option<(PartitionId, Why)> {
+    let id = ready(facts, filter).next()?;
+    let partition = facts.partitions.get(id)?;
+    let why = if partition.blocks_flushes {
+        Why::BlocksFlushes
+    } else {
+        Why::Unmerged {
+            bytes: partition.unsorted_bytes,
+        }
+    };
+    Some((id, why))
+}
