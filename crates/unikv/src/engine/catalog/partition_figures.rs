@@ -1,9 +1,9 @@
 //! The figures of the partitions by which is decided what is due (`jobs/plan/partitions.rs`).
 //!
 //! Invariant: they are those of the present version and its targets. So whatever changes a target
-//! notes its partition, and each edit the partitions that it has changed; debug builds compare with
-//! what all partitions come to. What a join comes to is noted with the left partition, so each note
-//! is one of the partition before, too.
+//! notes its partition, and each edit the partitions that it has changed, and those before them, for
+//! what a join comes to stands with its left side. Debug builds compare with what all partitions
+//! come to.
 //!
 //! Kept under the catalog's lock.
 
@@ -48,17 +48,26 @@ impl PartitionFigures {
     fn of(&self, version: &Version, targets: &Targets, partition: &Partition) -> PartitionFacts {
         let has_all = partition.generations.len() >= MAX_GENERATIONS;
         let is_split = |p: &Partition| self.limits.are_exceeded(p) && split::is_even(p);
+        let (has_frozen, blocks_flushes) = PartitionFigures::of_target(targets, partition);
         PartitionFacts {
             bytes: partition.data_bytes(),
             unsorted_bytes: partition.unsorted_bytes(),
             key_tables: partition.key_tables.len(),
-            has_frozen: !targets.frozen_of(partition).is_empty(),
-            blocks_flushes: has_all && !targets.take_tables_in(partition.id),
+            has_frozen,
+            blocks_flushes,
             // At the limit of generations a merge goes first, so that both sides can begin another
             // one at once.
             is_to_be_split: !has_all && is_split(partition),
             join: self.join_of(version, partition),
         }
+    }
+
+    /// Whether a partition has frozen generations, and whether it blocks flushes.
+    fn of_target(targets: &Targets, partition: &Partition) -> (bool, bool) {
+        let has_frozen = !targets.frozen_of(partition).is_empty();
+        let has_all = partition.generations.len() >= MAX_GENERATIONS;
+        let blocks_flushes = has_all && !targets.take_tables_in(partition.id);
+        (has_frozen, blocks_flushes)
     }
 
     /// What joining a partition with the next comes to, if both are of one keyspace and it is due.
@@ -81,19 +90,27 @@ impl PartitionFigures {
         })
     }
 
-    /// Notes what a partition has become, and what that means for the one before it.
+    /// Notes what a partition of the present version has become.
     fn note(&mut self, version: &Version, targets: &Targets, id: PartitionId) {
-        let Some(partition) = version.partition(id) else {
-            self.partitions.set(id, None);
+        let partition = version.partition(id);
+        let facts = partition.map(|partition| self.of(version, targets, partition));
+        self.partitions.set(id, facts);
+    }
+
+    /// Notes that a partition has another target, or none.
+    fn note_target(&mut self, version: &Version, targets: &Targets, id: PartitionId) {
+        let known = self.partitions.get(id).zip(version.partition(id));
+        let Some((facts, partition)) = known else {
             return;
         };
-        let facts = self.of(version, targets, partition);
-        self.partitions.set(id, Some(facts));
-        if let Some(before) = version.partition_before(partition)
-            && !seeded!(JoinForgetsLeft)
-        {
-            let facts = self.of(version, targets, before);
-            self.partitions.set(before.id, Some(facts));
+        let (has_frozen, blocks_flushes) = PartitionFigures::of_target(targets, partition);
+        if (facts.has_frozen, facts.blocks_flushes) != (has_frozen, blocks_flushes) {
+            let facts = PartitionFacts {
+                has_frozen,
+                blocks_flushes,
+                ..facts.clone()
+            };
+            self.partitions.set(id, Some(facts));
         }
     }
 }
@@ -105,8 +122,9 @@ impl CatalogState {
     }
 
     /// Must follow each change of a partition's target.
-    pub(super) fn note(&mut self, id: PartitionId) {
-        self.figures.note(&self.version, &self.targets, id);
+    pub(super) fn note_target(&mut self, id: PartitionId) {
+        let (version, targets) = (&self.version, &self.targets);
+        self.figures.note_target(version, targets, id);
     }
 
     /// The partitions that have frozen generations, the most urgent first.
@@ -120,9 +138,17 @@ impl CatalogState {
         if seeded!(FrozenUnnoted) {
             return;
         }
-        let touched = touched(edit, &self.version, before);
+        let version = &self.version;
+        let mut touched = touched(edit, version, before);
+        if !seeded!(JoinForgetsLeft) {
+            // What a join comes to stands with the one before.
+            let ids = touched.iter().filter_map(|id| version.partition(*id));
+            let lefts = ids.filter_map(|p| Some(version.partition_before(p)?.id));
+            let lefts: Vec<_> = lefts.collect();
+            touched.extend(lefts);
+        }
         for id in touched {
-            self.note(id);
+            self.figures.note(version, &self.targets, id);
         }
     }
 

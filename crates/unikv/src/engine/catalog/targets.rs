@@ -57,14 +57,14 @@ impl CatalogState {
     ) {
         for (id, target) in targets {
             self.targets.0.insert(id, target);
-            self.note(id);
+            self.note_target(id);
         }
     }
 
     /// A partition's generation takes no more tables. Whether there was one that did.
     pub(crate) fn end_target(&mut self, id: PartitionId) -> bool {
         let was_open = self.targets.0.remove(&id).is_some();
-        self.note(id);
+        self.note_target(id);
         was_open
     }
 
@@ -84,7 +84,7 @@ impl CatalogState {
         let target = self.targets.0.get_mut(&id)?;
         let before = target.clone();
         target.reserve(tables);
-        self.note(id);
+        self.note_target(id);
         Some(before)
     }
 }
