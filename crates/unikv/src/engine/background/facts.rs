@@ -5,8 +5,11 @@ use crate::base::sync::atomic::Ordering;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::catalog::CatalogState;
 use crate::error::ErrorKind;
-use crate::jobs::plan::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, Vacant};
+use crate::jobs::plan::facts::{
+    Cause, Disk, Gone, HeldBack, Hints, Memtables, TableWishes, Vacant,
+};
 use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
+use crate::key_table::Wish;
 use std::time::Duration;
 
 /// A kind of work that is found by a rule.
@@ -69,6 +72,10 @@ impl Background {
                 are_left: self.warmth.is_left(),
                 had_turn: self.warmth.had_turn(),
                 note_at: self.note_hints_at(),
+            },
+            wishes: TableWishes {
+                index: self.core.cache.wishes().are_any(Wish::Index),
+                blocks: self.core.cache.wishes().are_any(Wish::Blocks),
             },
             held_back: self.held_back(),
             ..Facts::default()

@@ -123,6 +123,7 @@ impl Background {
         write: &Arc<WritePath>,
         kinds: Kinds,
     ) -> Arc<Background> {
+        core.cache.wishes().hear();
         Arc::new(Background {
             core: Arc::clone(core),
             space: Arc::clone(space),

@@ -1,7 +1,7 @@
 //! The figures of the partitions by which is decided what is due (`jobs/plan/partitions.rs`).
 //!
 //! Invariant: they are those of the present version and its targets. So whatever changes a target
-//! notes its partition, and each edit the partitions that it has changed, and those before them, for
+//! notes its partition, and each edit the partitions that it has changed and those before them, as
 //! what a join comes to stands with its left side. Debug builds compare with what all partitions
 //! come to.
 //!

@@ -24,6 +24,7 @@ pub(crate) struct Facts<'a> {
     /// When the job clock is to be noted; `None`: nothing expires.
     pub(crate) note_clock_at: Option<Duration>,
     pub(crate) hints: Hints,
+    pub(crate) wishes: TableWishes,
     pub(crate) held_back: Vec<HeldBack>,
 }
 
@@ -50,6 +51,15 @@ pub(crate) struct Hints {
     pub(crate) had_turn: bool,
     /// When they are to be noted again; `None`: too little has changed.
     pub(crate) note_at: Option<Duration>,
+}
+
+/// What reads have made worth its cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TableWishes {
+    /// A table is worth a pointer index.
+    pub(crate) index: bool,
+    /// A table is worth reading all its key blocks.
+    pub(crate) blocks: bool,
 }
 
 /// Partitions of keyspaces that are gone, in key order.

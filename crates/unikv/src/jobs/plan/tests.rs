@@ -1,11 +1,11 @@
 //! Decisions as text: a scenario of facts, and what is due in it for whom. `UNIKV_REWRITE=1` writes
 //! `tests/decisions.txt` again.
 
-use super::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, Vacant};
+use super::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, TableWishes, Vacant};
 use super::partitions::{JoinFacts, PartitionFacts, Partitions};
 use super::rules::{
     CLEAR, CLOCK_NOTES, FLUSHES, FREEZE_FOR_SPACE, HINT_NOTES, JOIN_BEFORE_MERGES, JOIN_LAST,
-    SPLIT, WARM_START, merge,
+    KEY_BLOCKS, POINTER_INDEX, SPLIT, WARM_START, merge,
 };
 use super::{FLUSH, Facts, Filter, JobName, MERGE, Rule, Why};
 use crate::base::keys::PartitionId;
@@ -22,7 +22,7 @@ const BEFORE: [Rule; 7] = [
     JOIN_BEFORE_MERGES,
     FREEZE_FOR_SPACE,
 ];
-const AFTER: [Rule; 2] = [JOIN_LAST, HINT_NOTES];
+const AFTER: [Rule; 4] = [POINTER_INDEX, KEY_BLOCKS, JOIN_LAST, HINT_NOTES];
 
 const NOW: Duration = Duration::from_secs(100);
 
@@ -219,6 +219,17 @@ fn joined(right: u64, bytes: u64, needs_merge: bool) -> PartitionFacts {
         }),
         ..PartitionFacts::default()
     }
+}
+
+fn of_reads() -> Vec<(&'static str, Facts<'static>)> {
+    let of = |index, blocks| Facts {
+        wishes: TableWishes { index, blocks },
+        ..facts()
+    };
+    vec![
+        ("gets want an index, and scans want blocks", of(true, true)),
+        ("scans want blocks", of(false, true)),
+    ]
 }
 
 fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
@@ -424,7 +435,8 @@ fn described(name: JobName, of: &[PartitionId], why: Why) -> String {
 /// What is due for whom, in order, and when a rule is to be asked again.
 fn decisions() -> String {
     let mut text = String::new();
-    for (name, facts) in scenarios().into_iter().chain(of_partitions()) {
+    let all = scenarios().into_iter().chain(of_reads());
+    for (name, facts) in all.chain(of_partitions()) {
         writeln!(text, "{name}").unwrap();
         for (who, filter) in [
             ("worker", Filter::Worker),

@@ -14,6 +14,7 @@ mod item;
 pub(crate) mod pin;
 mod sizing;
 pub(crate) mod taken;
+pub(crate) mod wishes;
 
 use self::alarm::Alarm;
 pub(crate) use self::item::CachedFrame;
@@ -30,6 +31,7 @@ use crate::item_log::{ItemLog, Place};
 use crate::key_table::block::fences::Fences;
 use crate::key_table::cache::byte_budget::ByteBudget;
 use crate::key_table::cache::index_budget::IndexBudget;
+use crate::key_table::cache::wishes::Wishes;
 use crate::vfs::Event;
 use bytes::Bytes;
 use std::fmt;
@@ -78,6 +80,7 @@ pub(crate) struct ReadCache {
     hits: AtomicU64,
     misses: AtomicU64,
     alarm: Alarm,
+    wishes: Wishes,
     pins: ByteBudget,
     indexes: IndexBudget,
     /// Of the items, what may be held for long.
@@ -114,6 +117,7 @@ impl ReadCache {
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             alarm: Alarm::new(),
+            wishes: Wishes::default(),
             pins,
             indexes: IndexBudget::new(whole_bytes / INDEXES_SHARE),
             held: ByteBudget::new(capacity_bytes / HELD_SHARE),
@@ -219,6 +223,11 @@ impl ReadCache {
         if !self.holds(file, offset) {
             self.insert((file.0, offset), Item::Block(block), is_wanted);
         }
+    }
+
+    /// What tables want.
+    pub(crate) fn wishes(&self) -> &Wishes {
+        &self.wishes
     }
 
     /// To read all blocks of a table has become worth its cost.

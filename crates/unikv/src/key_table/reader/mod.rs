@@ -17,6 +17,7 @@ use crate::base::sync::{ArcSwapOption, Guard};
 use crate::error::Result;
 use crate::key_table::block::entry::OwnedEntry;
 use crate::key_table::cache::build_cost::BuildCost;
+use crate::key_table::cache::wishes::Wish;
 use crate::key_table::reader::iter::KeyIter;
 use crate::key_table::reader::section::KeySection;
 use crate::key_table::reader::verify_file::verify_file;
@@ -130,7 +131,15 @@ impl KeyTable {
 
     /// Counts a look-up without the index. Whether it is the one by which an index is worth making.
     pub(crate) fn count_lookup(&self) -> bool {
-        self.build_cost.charge()
+        let is_worth_it = self.build_cost.charge();
+        if is_worth_it {
+            self.report_wish();
+        }
+        is_worth_it
+    }
+
+    fn report_wish(&self) {
+        self.cache.wishes().report(self.meta.number, Wish::Index);
     }
 
     /// Whether an index is worth its cost that nobody is making.
@@ -151,6 +160,9 @@ impl KeyTable {
     /// Has the index made though no look-up has lost anything yet; once.
     pub(crate) fn want_index(&self) {
         self.build_cost.advance();
+        if self.wants_index() {
+            self.report_wish();
+        }
     }
 
     /// Whether [`KeyTable::want_index`] may do something.
@@ -159,6 +171,7 @@ impl KeyTable {
     }
 
     /// Whether to read all blocks is worth its cost, and nobody does it.
+    #[cfg(test)]
     pub(crate) fn wants_blocks(&self) -> bool {
         self.section.wants_blocks()
     }

@@ -1,6 +1,7 @@
 //! Blocks of a table, read at once: those that are named, and all when that is worth its cost.
 
 use super::*;
+use crate::key_table::Wish;
 use bytes::Bytes;
 
 /// Bytes of a block, about.
@@ -106,12 +107,19 @@ fn scans_that_waited_often_wait_no_more() {
     let store = store_on(&written.vfs);
     let cache = full_cache(&written.meta);
     let table = Arc::new(KeyTable::open(&store, written.meta.clone(), &cache));
+    cache.wishes().hear();
     assert!(!table.read_blocks(true), "nobody has waited");
     scan(&table, 0..1);
     assert!(!table.wants_blocks() && !cache.are_blocks_wanted());
     scan(&table, spread());
     assert!(table.wants_blocks() && cache.are_blocks_wanted());
     assert!(!cache.are_blocks_wanted(), "it is reported once");
+    let wishes = cache.wishes();
+    let number = Some(table.meta().number);
+    assert_eq!(
+        [wishes.take(Wish::Blocks), wishes.take(Wish::Blocks)],
+        [number, None]
+    );
 
     let before = store.reads();
     assert!(table.read_blocks(true));

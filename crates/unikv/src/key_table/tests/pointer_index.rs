@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::base::hash::key_hash;
+use crate::key_table::Wish;
 
 const SEED: u64 = 0x5eed;
 
@@ -131,10 +132,19 @@ fn a_table_without_records_or_of_large_ones_has_none() {
 fn an_index_becomes_worth_its_cost_once() {
     let model = model_of(500, 100, &tombstone());
     let cache = ReadCache::new(1 << 20);
+    let wishes = cache.wishes();
+    let unheard = table_of(&model, &cache);
+    unheard.want_index();
+    assert_eq!(wishes.take(Wish::Index), None);
+    wishes.hear();
     let table = table_of(&model, &cache);
     assert!(!table.wants_index() && !table.make_index(SEED));
     let worth = (0..1000).filter(|_| table.count_lookup()).count();
     assert!(worth == 1 && table.wants_index());
+    assert!(wishes.are_any(Wish::Index) && !wishes.are_any(Wish::Blocks));
+    let number = table.meta().number;
+    assert_eq!(wishes.take(Wish::Index), Some(number));
+    assert_eq!(wishes.take(Wish::Index), None, "it is reported once");
     assert!(table.make_index(SEED) && !table.wants_index());
     // Without room, each attempt costs more.
     let small = ReadCache::new(1 << 10);

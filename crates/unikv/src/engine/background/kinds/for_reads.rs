@@ -10,50 +10,11 @@ use crate::engine::background::scheduler::Ask;
 use crate::engine::background::{Background, JobKind};
 use crate::engine::health::JobName;
 use crate::jobs::plan::{Job, Why};
+use crate::key_table::KeyTable;
+use crate::key_table::Wish;
 use crate::version::Version;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Makes the pointer index of a table for which it is worth its cost.
-pub(crate) struct PointerIndexes;
-
-impl JobKind for PointerIndexes {
-    fn name(&self) -> JobName {
-        "pointer index"
-    }
-
-    fn is_for_reads(&self) -> bool {
-        true
-    }
-
-    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let mut tables = ask.catalog.version.key_tables();
-        tables
-            .any(|table| table.wants_index())
-            .then_some((Job::PointerIndex, Why::WorthAnIndex))
-    }
-}
-
-/// Reads the key blocks of a table where that is worth its cost to scans and those of all tables
-/// have room in the cache: else each table would drive out the blocks of another.
-pub(crate) struct KeyBlocks;
-
-impl JobKind for KeyBlocks {
-    fn name(&self) -> JobName {
-        "key blocks"
-    }
-
-    fn is_for_reads(&self) -> bool {
-        true
-    }
-
-    fn find(&self, _: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let mut tables = ask.catalog.version.key_tables();
-        tables
-            .any(|table| table.wants_blocks())
-            .then_some((Job::KeyBlocks, Why::WorthAllBlocks))
-    }
-}
 
 /// Has the pointer indexes of all tables made while writers are idle.
 pub(crate) struct IndexesWhenIdle;
@@ -80,9 +41,7 @@ impl JobKind for IndexesWhenIdle {
 impl Background {
     /// Makes the pointer index of a table that wants one. False: none does any more.
     pub(in crate::engine::background) fn make_index(&self) -> bool {
-        let version = Arc::clone(&self.read.view.load().version);
-        let mut wanted = version.key_tables().filter(|table| table.wants_index());
-        wanted.any(|table| table.make_index(self.core.hash_seed))
+        self.grant(Wish::Index, |table| table.make_index(self.core.hash_seed))
     }
 
     /// Reads the key blocks of a table that wants them. False: none does any more.
@@ -91,8 +50,26 @@ impl Background {
         let sums = version.partition_sums();
         let bytes = sums.key_table_bytes + sums.saved_bytes;
         let has_room = self.core.cache.has_room_for_blocks(bytes);
-        let mut wanted = version.key_tables().filter(|table| table.wants_blocks());
-        wanted.any(|table| table.read_blocks(has_room))
+        self.grant(Wish::Blocks, |table| table.read_blocks(has_room))
+    }
+
+    /// Makes what tables want, until it could be made once. Tables that are gone want nothing.
+    fn grant(&self, wish: Wish, make: impl Fn(&Arc<KeyTable>) -> bool) -> bool {
+        let wishes = self.core.cache.wishes();
+        loop {
+            // A commit has a table's successor want what it wants before it lists it.
+            let catalog = self.catalog.lock();
+            let Some(number) = wishes.take(wish) else {
+                return false;
+            };
+            let version = Arc::clone(&catalog.version);
+            drop(catalog);
+            let mut tables = version.key_tables();
+            let table = tables.find(|table| table.meta().number == number);
+            if table.is_some_and(&make) {
+                return true;
+            }
+        }
     }
 
     /// Asks for the pointer indexes of all tables.

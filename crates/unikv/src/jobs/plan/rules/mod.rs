@@ -2,6 +2,7 @@
 
 mod clear;
 mod flush;
+mod for_reads;
 mod freeze;
 mod join;
 pub(crate) mod merge;
@@ -11,6 +12,7 @@ mod warm;
 
 pub(crate) use clear::CLEAR;
 pub(crate) use flush::FLUSHES;
+pub(crate) use for_reads::{KEY_BLOCKS, POINTER_INDEX};
 pub(crate) use freeze::FREEZE_FOR_SPACE;
 pub(crate) use join::{JOIN_BEFORE_MERGES, JOIN_LAST};
 pub(crate) use notes::{CLOCK_NOTES, HINT_NOTES};

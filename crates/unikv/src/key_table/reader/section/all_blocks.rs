@@ -8,6 +8,7 @@
 
 use super::KeySection;
 use crate::key_table::cache::build_cost::BuildCost;
+use crate::key_table::cache::wishes::Wish;
 
 /// This many blocks that are waited for, one by one, cost about what a MiB does in long runs, which
 /// nobody waits for; the verification of its blocks included.
@@ -22,10 +23,12 @@ impl KeySection {
     /// A scan has to wait for a block.
     pub(super) fn charge_for_all_blocks(&self) {
         if self.all_blocks.as_ref().is_some_and(BuildCost::charge) {
+            self.cache.wishes().report(self.file.number(), Wish::Blocks);
             self.cache.want_blocks();
         }
     }
 
+    #[cfg(test)]
     pub(in crate::key_table) fn wants_blocks(&self) -> bool {
         self.all_blocks.as_ref().is_some_and(BuildCost::is_worth_it)
     }
