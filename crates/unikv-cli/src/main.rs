@@ -65,6 +65,8 @@ enum Command {
     Options(commands::options::Options),
     /// Prints sizes and counters of a database
     Stats(commands::stats::Stats),
+    /// Lists what the background has to do, in order and with the reasons; changes nothing
+    Explain(commands::explain::Explain),
     /// Shows what a database that another process has open is doing, live
     Top(commands::top::Top),
     /// Reads commands from a terminal or a script: get, put, delete, scan, stats, keyspaces
@@ -133,6 +135,7 @@ impl Command {
             Command::Follow(command) => command.run(),
             Command::Options(command) => command.run(),
             Command::Stats(command) => command.run(),
+            Command::Explain(command) => command.run(),
             Command::Top(command) => command.run(),
             Command::Shell(command) => command.run(),
             Command::Completions(command) => command.run(Cli::command()),

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::SystemTime;
-use unikv::{Db, Options};
+use std::time::{Duration, SystemTime};
+use unikv::{Db, Options, PublishedStats};
 
 #[test]
 fn reading_commands_show_what_is_visible_beside_a_writer() {
@@ -94,6 +94,29 @@ fn what_needs_the_database_for_itself_names_the_holder() {
         assert!(error.contains(&said), "{command:?}: {error}");
     }
     assert_eq!(writer.ask("get apple"), "red");
+}
+
+#[test]
+fn what_is_due_is_explained_by_the_files_and_beside_a_writer_by_what_it_publishes() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = within(dir.path(), "db");
+    let options = Options::default().publish_stats(Duration::from_millis(50));
+    let writer = Db::open(&db, options).unwrap();
+    writer.put("a", "1").unwrap();
+    while PublishedStats::read(&db).unwrap().is_none() {
+        thread::yield_now();
+    }
+    let shown = text(&["explain", &db]);
+    assert!(shown.contains("nothing is due"), "{shown}");
+    let as_json = json(&["explain", &db]);
+    assert_eq!(as_json["published"]["pid"], std::process::id());
+    let is_none = |of: &str| as_json[of].as_array().unwrap().is_empty();
+    assert!(is_none("due") && is_none("running"), "{as_json}");
+    writer.close().unwrap();
+    let shown = text(&["explain", &db]);
+    assert!(shown.starts_with("nobody has the database open"), "{shown}");
+    assert!(shown.contains("what its files do not say:"), "{shown}");
+    assert!(json(&["explain", &db])["published"].is_null());
 }
 
 #[test]
@@ -249,6 +272,7 @@ fn reading_commands<'a>(db: &'a str, export: &'a str) -> Vec<(Vec<&'a str>, &'a 
         (vec!["keyspace", "list", db], "default"),
         (vec!["export", db, export], "exported"),
         (vec!["stats", db, "--files"], "partitions"),
+        (vec!["explain", db], "by what its files say"),
         (vec!["check", db], "no problems"),
     ]
 }

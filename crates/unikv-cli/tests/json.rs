@@ -133,6 +133,8 @@ fn every_command_prints_results_as_json() {
     run(&["gc", db, "--explain"], 0, one);
     let options = run(&["options", db], 0, one);
     assert_eq!(options["set"], serde_json::json!(["change_window_bytes"]));
+    let explained = run(&["explain", db], 0, one);
+    assert!(explained["due"].is_array() && explained["unknown"].is_array());
     let stats = run(&["stats", db], 0, one);
     assert_eq!(stats["options"], options);
     run(&["inspect", &within(db.as_ref(), "CURRENT")], 0, None);

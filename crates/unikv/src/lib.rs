@@ -145,7 +145,9 @@ pub use engine::read::iter::Iter;
 pub use engine::read::lifetimes::Ttl;
 pub use engine::read::value_reader::ValueReader;
 pub use engine::space::garbage::{GarbageStats, RecordFileStats};
-pub use engine::stats::holders::{ClosingReport, HolderKind, HolderStats, RunningJob, StillOpen};
+pub use engine::stats::holders::{
+    ClosingReport, DueJob, HolderKind, HolderStats, RunningJob, StillOpen,
+};
 pub use engine::stats::lifetime::LifetimeStats;
 pub use engine::stats::meter::LatencyStats;
 pub use engine::stats::pins::PinStats;

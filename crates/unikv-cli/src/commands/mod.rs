@@ -8,6 +8,7 @@ pub mod completions;
 pub mod delete_range;
 pub mod dump;
 pub mod expiry;
+pub mod explain;
 pub mod export;
 pub mod follow;
 pub mod gc;

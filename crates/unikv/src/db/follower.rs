@@ -11,6 +11,7 @@ use crate::engine::read::ReadState;
 use crate::engine::read::source::Source;
 use crate::engine::space::garbage::GarbageStats;
 use crate::engine::stats::Stats;
+use crate::engine::stats::holders::DueJob;
 use crate::error::Result;
 use crate::options::{EffectiveOptions, FollowOptions};
 use crate::version::keyspaces::DEFAULT_NAME;
@@ -177,6 +178,13 @@ impl Follower {
     /// What a garbage collection that somebody asked for would do, as [`Db::garbage`].
     pub fn garbage(&self) -> GarbageStats {
         self.0.follow.garbage()
+    }
+
+    /// What a process that opened the database now would have to do by what its files say, as
+    /// [`Db::due_jobs`]. Nothing is known of what has failed, of what reads have made worth it, and
+    /// of how long nobody has written.
+    pub fn due_jobs(&self) -> Vec<DueJob> {
+        self.0.follow.due_jobs()
     }
 
     /// The options with which the database is opened if nothing else is set.

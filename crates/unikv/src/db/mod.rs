@@ -23,7 +23,7 @@ use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::space::garbage::GarbageStats;
 use crate::engine::stats::Stats;
-use crate::engine::stats::holders::ClosingReport;
+use crate::engine::stats::holders::{ClosingReport, DueJob};
 use crate::error::Result;
 use crate::events::{RecoveryReport, TimedOperation};
 use crate::memtable::Batch;
@@ -250,6 +250,13 @@ impl Db {
     pub fn middle_key(&self, range: impl KeyBounds) -> Result<Option<Bytes>> {
         let middle = self.0.engine.read.middle_key(&default_bounds(&range))?;
         Ok(middle.map(Bytes::from))
+    }
+
+    /// What the background has to do, and why: the most urgent job of each kind that is due and
+    /// does not run yet, in the order in which workers take them. Those that run are in
+    /// [`Stats::running_jobs`].
+    pub fn due_jobs(&self) -> Vec<DueJob> {
+        self.0.engine.background.due_jobs()
     }
 
     /// What garbage collection sees: live and dead bytes of each record file, what the space bound

@@ -83,7 +83,7 @@ impl Background {
     }
 
     /// What has failed or was given up.
-    fn held_back(&self) -> Vec<HeldBack> {
+    pub(super) fn held_back(&self) -> Vec<HeldBack> {
         let failures = if self.core.health.has_failures() {
             self.core.health.failures()
         } else {

@@ -10,6 +10,7 @@ use crate::engine::background::kinds::merge::Merges;
 use crate::engine::background::scheduler::Ask;
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, JobName};
+use crate::engine::stats::holders::DueJob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::jobs::plan::rules::merge;
@@ -169,6 +170,33 @@ impl Background {
         let ask = self.ask(catalog, Filter::Waiter);
         let mut kinds = self.all_kinds();
         kinds.find(|kind| kind.find(self, &ask).is_some())
+    }
+
+    /// The most urgent job of each kind that is due, those that run left aside, in the order in
+    /// which workers take them.
+    pub(crate) fn due_jobs(&self) -> Vec<DueJob> {
+        let (mut all, now) = (Vec::new(), self.core.now());
+        for kind in self.all_kinds() {
+            let catalog = self.catalog.lock();
+            let ask = self.ask(&catalog, Filter::Waiter);
+            let found = kind.find(self, &ask);
+            drop(catalog);
+            let Some((job, why)) = found else {
+                continue;
+            };
+            let of = job.partitions();
+            let mut due = DueJob::new(kind.name(), &of, why);
+            let first = of.first().copied();
+            let held = self.held_back().into_iter().filter(|held| {
+                (held.job, held.partition) == (kind.name(), first) && held.until > now
+            });
+            due.retry_in = held.map(|held| held.until.saturating_sub(now)).max();
+            // Joins have two turns.
+            if !all.contains(&due) {
+                all.push(due);
+            }
+        }
+        all
     }
 
     /// Whether a merge could be run now if nobody held the partitions `held`.

@@ -8,7 +8,7 @@
 use super::CatalogState;
 use crate::base::keys::PartitionId;
 use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
-use crate::version::{Generation, Partition};
+use crate::version::{Generation, Partition, Version};
 use std::collections::HashMap;
 use std::ops::Deref;
 
@@ -24,8 +24,13 @@ impl Deref for Targets {
 }
 
 impl Targets {
-    pub(crate) fn new(open: HashMap<PartitionId, FlushTarget>) -> Targets {
-        Targets(open)
+    /// The newest generation of each partition goes on taking tables.
+    pub(crate) fn resumed(version: &Version, limits: GenerationLimits) -> Targets {
+        let newest = version.partitions().iter();
+        let newest = newest.filter_map(|p| Some((p.id, p.generations.first()?)));
+        let newest = newest.filter(|(_, newest)| !newest.is_ingested());
+        let targets = newest.map(|(id, newest)| (id, FlushTarget::resume(newest)));
+        Targets(targets.filter(|(_, t)| !t.is_full(limits)).collect())
     }
 
     /// The frozen generations of a partition, newest first.

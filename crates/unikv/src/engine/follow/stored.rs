@@ -2,9 +2,14 @@
 
 use super::Follow;
 use crate::base::file_names;
+use crate::base::keys::PartitionId;
+use crate::engine::catalog::{PartitionFigures, Targets};
 use crate::engine::space::garbage::GarbageStats;
+use crate::engine::stats::holders::DueJob;
 use crate::engine::stats::{Stats, lifetime};
 use crate::error::{Error, Result};
+use crate::jobs::plan::facts::Gone;
+use crate::jobs::plan::{COLLECT, Facts, Why, rules};
 use crate::options::EffectiveOptions;
 use std::path::Path;
 
@@ -43,6 +48,43 @@ impl Follow {
     pub(crate) fn garbage(&self) -> GarbageStats {
         let view = self.shown().read.view.load_full();
         self.shared.space.garbage(&view.version)
+    }
+
+    /// What an opening would have to do by what the files say.
+    pub(crate) fn due_jobs(&self) -> Vec<DueJob> {
+        let view = self.shown().read.view.load_full();
+        let (version, space) = (&view.version, &self.shared.space);
+        let targets = Targets::resumed(version, space.generation_limits(version));
+        let limits = space.partition_limits();
+        let figures = PartitionFigures::new(version, &targets, limits);
+        let gone = version.gone_partitions().filter(|p| !p.is_empty());
+        let facts = Facts {
+            partitions: figures.partitions(),
+            most_partition_bytes: limits.data_bytes,
+            gone: Gone {
+                full: gone.map(|p| p.id).collect(),
+                ..Gone::default()
+            },
+            ..Facts::default()
+        };
+        let mut due: Vec<_> = rules::due_by_files(&facts)
+            .map(|(name, of, why)| DueJob::new(name, &of, why))
+            .collect();
+        let garbage = space.garbage(version);
+        if garbage.dead_bytes > garbage.alone_from_bytes {
+            let why = Why::Garbage {
+                bytes: garbage.dead_bytes,
+                most: garbage.alone_from_bytes,
+            };
+            let of: Vec<_> = garbage
+                .next_partition
+                .map(PartitionId)
+                .into_iter()
+                .collect();
+            let at = due.iter().position(|due| due.job == rules::JOIN_LAST.name);
+            due.insert(at.unwrap_or(due.len()), DueJob::new(COLLECT, &of, why));
+        }
+        due
     }
 
     /// The options with which the database is opened if nothing else is set.

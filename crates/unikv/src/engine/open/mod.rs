@@ -332,7 +332,7 @@ impl<'a> Opening<'a> {
         let amp = self.options.max_space_amp;
         space.note_data(Space::of(&version, Horizon::default(), amp).file_bytes());
         space.probe(&store, self.pool.used_bytes());
-        let targets = Targets::new(recovery::flush_targets(&version, self.limits()));
+        let targets = Targets::resumed(&version, self.limits());
         let limits =
             PartitionLimits::new(self.options.partition_bytes, self.options.unsorted_bytes);
         let figures = PartitionFigures::new(&version, &targets, limits);

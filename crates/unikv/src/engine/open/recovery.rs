@@ -8,19 +8,18 @@ mod allowance;
 mod wal;
 
 use super::progress::Progress;
-use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::keys::FileNumber;
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::events::{OpeningPhase, RecoveryReport};
 use crate::hash_index::HashIndex;
 use crate::jobs::flush::index_build::build_index;
-use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
+use crate::jobs::flush::placing::GenerationLimits;
 use crate::key_table::{KeyTable, ReadCache};
 use crate::version::edit::VersionEdit;
 use crate::version::file_names::{DirSurvey, FileName};
 use crate::version::{ApplyContext, Generation, Partition, Version};
 use crate::vfs::file_store::FileStore;
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -146,22 +145,6 @@ pub(crate) fn rebuild_indexes(
         report.index_records += index.len() as u64;
         Ok(index)
     })
-}
-
-/// The newest generation of each partition goes on taking tables.
-pub(crate) fn flush_targets(
-    version: &Version,
-    limits: GenerationLimits,
-) -> HashMap<PartitionId, FlushTarget> {
-    let newest = version
-        .partitions()
-        .iter()
-        .filter_map(|p| Some((p.id, p.generations.first()?)))
-        .filter(|(_, newest)| !newest.is_ingested());
-    let targets = newest.map(|(id, newest)| (id, FlushTarget::resume(newest)));
-    targets
-        .filter(|(_, target)| !target.is_full(limits))
-        .collect()
 }
 
 /// The hash index of a generation of `partition`, from its tables' key sections.

@@ -1,5 +1,7 @@
 //! What keeps old states of the database, and what runs in the background.
 
+use crate::base::keys::PartitionId;
+use crate::jobs::plan::{JobName, Why};
 use std::time::Duration;
 
 /// What keeps an old state.
@@ -70,6 +72,40 @@ pub struct StillOpen {
     pub kind: HolderKind,
     /// How long before the closing it was made.
     pub age: Duration,
+}
+
+/// A job of the background that is due.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct DueJob {
+    /// What it does, as [`RunningJob::job`].
+    pub job: String,
+    /// The partitions that it takes, in key order, the first hundred; none: it is of all, or of
+    /// none.
+    pub partitions: Vec<u64>,
+    /// How many partitions it takes.
+    pub partition_count: usize,
+    /// Why it is due, with the figures that decide it, for a person to read.
+    pub why: String,
+    /// In what time it is tried again, if it has failed or was given up.
+    pub retry_in: Option<Duration>,
+}
+
+impl DueJob {
+    /// A person needs no more of them.
+    const MOST_LISTED: usize = 100;
+
+    pub(crate) fn new(job: JobName, of: &[PartitionId], why: Why) -> DueJob {
+        let listed = of.iter().take(DueJob::MOST_LISTED);
+        DueJob {
+            job: job.to_owned(),
+            partitions: listed.map(|id| id.0).collect(),
+            partition_count: of.len(),
+            why: why.to_string(),
+            retry_in: None,
+        }
+    }
 }
 
 /// A job of the background that runs.

@@ -8,6 +8,7 @@
 use crate::base::checksum::Crc;
 use crate::base::file_names::STATS;
 use crate::engine::stats::Stats;
+use crate::engine::stats::holders::DueJob;
 use crate::error::{Error, Result};
 use crate::vfs::os;
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,9 @@ pub struct PublishedStats {
     pub dead_bytes: u64,
     /// Bytes of garbage that `max_space_amp` allows.
     pub allowed_dead_bytes: u64,
+    /// The most urgent job of each kind that is due and does not run, in the order in which the
+    /// background takes them.
+    pub due_jobs: Vec<DueJob>,
     /// The figures.
     pub stats: Stats,
     /// How old the file was when it was read, by the clock of its file system.

@@ -56,6 +56,7 @@ impl Publisher {
             max_space_amp: options.max_space_amp,
             dead_bytes: garbage.dead_bytes,
             allowed_dead_bytes: garbage.allowed_bytes,
+            due_jobs: self.engine.background.due_jobs(),
             stats: self.engine.stats(),
             age: Duration::ZERO,
         }

@@ -17,7 +17,7 @@ use crate::options::KeyspaceOptions;
 use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
 use crate::vfs::sim::{Fault, Keep, Op, Rule};
-use crate::{Compression, Db, Keyspace, Options};
+use crate::{Compression, Db, FollowOptions, Keyspace, Options};
 use std::io;
 use std::sync::Arc;
 
@@ -250,6 +250,48 @@ fn of_small_merges_of_which_a_sync_fails_nothing_is_listed() {
         db.close().unwrap();
         machine.check();
     }
+}
+
+#[test]
+fn what_is_due_is_listed_with_its_reason_and_when_it_is_tried_again() {
+    let machine = Machine::new(73);
+    let (db, _) = machine.open(roomy());
+    assert_eq!(db.due_jobs(), []);
+    to_be_merged(&db, 3);
+    let ids: Vec<u64> = held(&db).iter().map(|p| p.id.0).collect();
+    let [due] = &db.due_jobs()[..] else {
+        panic!("{:?}", db.due_jobs());
+    };
+    assert_eq!((due.job.as_str(), &due.partitions), (MERGE, &ids));
+    assert!(due.why.contains("bytes are not merged"), "{}", due.why);
+    assert_eq!((due.partition_count, due.retry_in), (3, None));
+    let background = &db.0.engine.background;
+    // The most urgent one.
+    let last = ids[2];
+    let error = crate::Error::internal("made up");
+    background.note_failure(MERGE, Some(PartitionId(last)), &error);
+    let [due] = &db.due_jobs()[..] else {
+        panic!("{:?}", db.due_jobs());
+    };
+    assert_eq!(due.partitions, [last]);
+    assert!(due.retry_in.is_some());
+}
+
+/// To its followers, a database that is opened with smaller partitions has splits to do.
+#[test]
+fn what_an_opening_would_find_due_is_listed_by_the_files() {
+    let machine = Machine::new(74);
+    let (db, _) = machine.open(roomy().key_table_bytes(1 << 10));
+    (0..2000_u32).for_each(|i| db.put(i.to_be_bytes(), vec![7; 300]).unwrap());
+    db.compact().unwrap();
+    let follower = || Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
+    assert_eq!(follower().due_jobs(), []);
+    db.close().unwrap();
+    let (db, _) = machine.open(roomy().partition_bytes(64 << 10));
+    let ids = hold_all(&db);
+    let due = follower().due_jobs();
+    assert_eq!((due.len(), due[0].job.as_str()), (1, "split"), "{due:?}");
+    assert_eq!(due[0].partitions, [ids[0].0]);
 }
 
 const LITTERED: usize = 8;
