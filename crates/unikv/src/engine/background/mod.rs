@@ -38,7 +38,7 @@ use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
 use crate::error::Error;
 use crate::jobs::compact::retention::Readers;
-use crate::jobs::plan::{Job, Why};
+use crate::jobs::plan::{Filter, Job, Why};
 use crate::jobs::{Cancel, JobContext, Needs};
 use crate::vfs::Event;
 pub(crate) use run::Ended;
@@ -61,6 +61,12 @@ pub(crate) trait JobKind: Send + Sync {
     /// Finds the most urgent job among those that `ask` allows, and says why it is due. Cheap: it
     /// reads no file.
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)>;
+
+    /// For whom it is asked where what is due is only listed: a choice of files takes long, and
+    /// workers keep theirs.
+    fn is_listed_for(&self) -> Filter {
+        Filter::Waiter
+    }
 
     /// Whether it serves reads alone: it may become due without anybody's knowing.
     fn is_for_reads(&self) -> bool {

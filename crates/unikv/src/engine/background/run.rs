@@ -178,7 +178,7 @@ impl Background {
         let (mut all, now) = (Vec::new(), self.core.now());
         for kind in self.all_kinds() {
             let catalog = self.catalog.lock();
-            let ask = self.ask(&catalog, Filter::Waiter);
+            let ask = self.ask(&catalog, kind.is_listed_for());
             let found = kind.find(self, &ask);
             drop(catalog);
             let Some((job, why)) = found else {

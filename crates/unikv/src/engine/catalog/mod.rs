@@ -177,6 +177,14 @@ impl Catalog {
         })
     }
 
+    /// The partition for whose merge flushes wait, if they wait for that of one.
+    pub(crate) fn blocking_partition(&self, catalog: &CatalogState) -> Option<PartitionId> {
+        match self.what_blocks_flushes(catalog)? {
+            FlushBlock::Partition(id) => Some(id),
+            FlushBlock::SharedLimit => None,
+        }
+    }
+
     /// Whether a flush must wait for a merge before it can begin another generation.
     pub(crate) fn flush_is_blocked(&self, catalog: &CatalogState) -> bool {
         self.what_blocks_flushes(catalog).is_some()

@@ -14,6 +14,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) partitions: &'a Partitions,
     /// Bytes of data that a partition may have.
     pub(crate) most_partition_bytes: u64,
+    /// A partition whose open generation is too large for more by the limits of the moment, so that
+    /// flushes wait for its merge.
+    pub(crate) blocking: Option<PartitionId>,
     pub(crate) gone: Gone,
     /// The partitions that jobs hold.
     pub(crate) leased: BTreeSet<PartitionId>,

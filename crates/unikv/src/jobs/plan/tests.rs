@@ -397,6 +397,23 @@ fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
             },
         ),
         (
+            "two of nobody's neighbours",
+            Facts {
+                gone: Gone {
+                    vacant: vec![vacant(1, false), vacant(2, true)],
+                    ..Gone::default()
+                },
+                ..facts()
+            },
+        ),
+        (
+            "flushes wait for a small partition by the limits of the moment",
+            Facts {
+                blocking: Some(PartitionId(1)),
+                ..of(three())
+            },
+        ),
+        (
             "nobody's neighbours: one alone, and three of which the middle one is leased, and two",
             Facts {
                 gone: Gone {

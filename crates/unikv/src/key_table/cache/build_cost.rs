@@ -87,8 +87,9 @@ impl Attempt<'_> {
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        self.0.account.set(0);
+        // In this order: the read that reaches the cost again is heard, as an attempt may begin.
         self.0.attempted.store(false, Ordering::Release);
+        self.0.account.set(0);
     }
 }
 

@@ -159,6 +159,10 @@ impl KeyTable {
 
     /// Has the index made though no look-up has lost anything yet; once.
     pub(crate) fn want_index(&self) {
+        // Charged beforehand beside an index, no look-up would report it once the index is gone.
+        if self.index.is_set() {
+            return;
+        }
         self.build_cost.advance();
         if self.wants_index() {
             self.report_wish();

@@ -146,6 +146,13 @@ fn an_index_becomes_worth_its_cost_once() {
     assert_eq!(wishes.take(Wish::Index), Some(number));
     assert_eq!(wishes.take(Wish::Index), None, "it is reported once");
     assert!(table.make_index(SEED) && !table.wants_index());
+    // That it is wanted beside the index costs later look-ups nothing.
+    table.want_index();
+    cache.set_capacity(0);
+    assert!(table.index().is_none());
+    cache.set_capacity(1 << 20);
+    assert!((0..1000).any(|_| table.count_lookup()));
+    assert_eq!(wishes.take(Wish::Index), Some(number));
     // Without room, each attempt costs more.
     let small = ReadCache::new(1 << 10);
     let table = table_of(&model, &small);

@@ -24,7 +24,7 @@ use crate::error::{Error, Result};
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::compact::parts::MergePlan;
 use crate::jobs::compact::{cluster, gc};
-use crate::jobs::plan::{Job, Why};
+use crate::jobs::plan::{Filter, Job, Why};
 use crate::jobs::space::garbage::Pressure;
 use crate::options::Clustering;
 use crate::partition::scan_sources;
@@ -64,6 +64,10 @@ impl JobKind for Clusterings {
 
     fn is_for_reads(&self) -> bool {
         true
+    }
+
+    fn is_listed_for(&self) -> Filter {
+        Filter::Worker
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {

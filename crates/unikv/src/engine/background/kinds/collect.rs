@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::compact::parts::MergePlan;
-use crate::jobs::plan::{Job, Why};
+use crate::jobs::plan::{Filter, Job, Why};
 use crate::jobs::space::garbage::Pressure;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
@@ -26,6 +26,10 @@ pub(crate) struct Collections;
 impl JobKind for Collections {
     fn name(&self) -> JobName {
         COLLECT
+    }
+
+    fn is_listed_for(&self) -> Filter {
+        Filter::Worker
     }
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {

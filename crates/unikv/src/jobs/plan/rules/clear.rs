@@ -32,8 +32,12 @@ pub(crate) const CLEAR: Rule = Rule {
 fn neighbours(facts: &Facts<'_>, filter: Filter) -> Option<(Job, Why)> {
     let mut ids: Vec<PartitionId> = Vec::new();
     let mut last_is_taken = false;
-    for vacant in &facts.gone.vacant {
-        let is_free = filter.may_take(facts, CLEAR_NAME, vacant.id);
+    // A failure is one of the first.
+    let of_failure = |id| matches!(filter, Filter::Failure(of) if of != Some(id));
+    let all = facts.gone.vacant.iter();
+    for vacant in all.skip_while(|vacant| of_failure(vacant.id)) {
+        let is_failure = matches!(filter, Filter::Failure(_));
+        let is_free = is_failure || filter.may_take(facts, CLEAR_NAME, vacant.id);
         let goes_on = is_free && last_is_taken && vacant.follows;
         last_is_taken = is_free;
         if !goes_on || ids.len() == MOST_AT_ONCE {
@@ -43,6 +47,9 @@ fn neighbours(facts: &Facts<'_>, filter: Filter) -> Option<(Job, Why)> {
             ids.clear();
         }
         ids.extend(is_free.then_some(vacant.id));
+    }
+    if ids.first().is_some_and(|first| of_failure(*first)) {
+        return None;
     }
     let partitions = ids.len();
     let why = Why::NobodysNeighbours { partitions };

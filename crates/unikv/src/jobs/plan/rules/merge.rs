@@ -15,9 +15,13 @@ pub(crate) fn ready<'a>(
 
 /// The partition whose merge is most urgent, and why it is.
 pub(crate) fn most_urgent(facts: &Facts<'_>, filter: Filter) -> Option<(PartitionId, Why)> {
-    let id = ready(facts, filter).next()?;
+    let mut id = ready(facts, filter).next()?;
+    let mut blocks = facts.partitions.get(id)?.blocks_flushes;
+    if !blocks && let Some(blocking) = ready(facts, filter).find(|id| facts.blocking == Some(*id)) {
+        (id, blocks) = (blocking, true);
+    }
     let partition = facts.partitions.get(id)?;
-    let why = if partition.blocks_flushes {
+    let why = if blocks {
         Why::BlocksFlushes
     } else {
         Why::Unmerged {

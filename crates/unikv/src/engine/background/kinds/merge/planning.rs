@@ -32,7 +32,8 @@ const PART_TOGETHER: u64 = 128;
 impl Background {
     /// The merge that is most urgent, and others that are small.
     pub(super) fn plan_merges(&self, ask: &Ask<'_>) -> Option<(Vec<MergePlan>, Why)> {
-        let facts = self.facts_of(ask.catalog);
+        let mut facts = self.facts_of(ask.catalog);
+        facts.blocking = self.catalog.blocking_partition(ask.catalog);
         let (partition, why) = merge::most_urgent(&facts, ask.filter)?;
         let partition = ask.catalog.version.partition(partition)?;
         let riding = if facts.disk.is_full {
