@@ -1000,7 +1000,9 @@ fn examine(&Case(bug, by, after): &Case) -> Outcome {
         let has_run = told(&without, "running ").is_some_and(|tests| tests == "1 test");
         assert!(
             without.status.success() && has_run,
-            "{name} fails without {bug:?}"
+            "{name} fails without {bug:?}: {}{}",
+            String::from_utf8_lossy(&without.stdout),
+            String::from_utf8_lossy(&without.stderr)
         );
         outcome.caught = (!with.status.success()).then(|| (1, name.to_owned()));
     } else {
