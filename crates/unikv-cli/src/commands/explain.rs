@@ -1,4 +1,4 @@
-//! `explain`: what the background has to do, in which order and why.
+//! `explain`: the jobs of the background that are due, in their order, each with its reason.
 //!
 //! Of a database that a process has open, that is what this has published last; else it is what the
 //! files say. Nothing is changed.

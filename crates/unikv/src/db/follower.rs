@@ -180,9 +180,9 @@ impl Follower {
         self.0.follow.garbage()
     }
 
-    /// What a process that opened the database now would have to do by what its files say, as
-    /// [`Db::due_jobs`]. Nothing is known of what has failed, of what reads have made worth it, and
-    /// of how long nobody has written.
+    /// The jobs that a process would find due if it opened the database now, by its files alone: as
+    /// [`Db::due_jobs`]. The files say nothing of failures, of the wishes of reads, and of how long
+    /// writers have been idle.
     pub fn due_jobs(&self) -> Vec<DueJob> {
         self.0.follow.due_jobs()
     }

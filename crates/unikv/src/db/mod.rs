@@ -252,9 +252,9 @@ impl Db {
         Ok(middle.map(Bytes::from))
     }
 
-    /// What the background has to do, and why: the most urgent job of each kind that is due and
-    /// does not run yet, in the order in which workers take them. Those that run are in
-    /// [`Stats::running_jobs`].
+    /// The jobs of the background that are due, each with its reason: the most urgent one of each
+    /// kind that does not run yet, in the order in which workers take them. The jobs that run are
+    /// in [`Stats::running_jobs`].
     pub fn due_jobs(&self) -> Vec<DueJob> {
         self.0.engine.background.due_jobs()
     }

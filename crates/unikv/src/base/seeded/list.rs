@@ -245,7 +245,7 @@ and_of_writes! {
     JoinLosesBorderKey,
     /// I5: a join looks for what is unmerged on the left side alone.
     JoinForgetsUnmerged,
-    /// I7: what a join comes to is not noted again when its right side changes.
+    /// I7: the figures of a join are not noted again when its right side changes.
     JoinForgetsLeft,
     /// I7: partitions in whose range no keyspace is are not listed.
     GoneUnlisted,

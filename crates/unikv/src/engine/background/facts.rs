@@ -8,7 +8,7 @@ use crate::error::ErrorKind;
 use crate::jobs::plan::facts::{
     Cause, Disk, Gone, HeldBack, Hints, Memtables, TableWishes, Vacant,
 };
-use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
+use crate::jobs::plan::{FLUSH, Facts, Job, JobName, OfCatalog, Rule, Why};
 use crate::key_table::Wish;
 use std::time::Duration;
 
@@ -26,12 +26,16 @@ impl JobKind for ByRule {
 
     fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
         let mut facts = background.facts_of(ask.catalog);
-        let of_catalog = self.0.of_catalog;
-        if matches!(of_catalog, OfCatalog::BlockedFlushes | OfCatalog::Joins) {
-            background.add_blocked_flushes(&mut facts, ask, self.0.name);
-        }
-        if matches!(of_catalog, OfCatalog::Gone | OfCatalog::Joins) {
-            facts.gone = background.gone(ask.catalog, of_catalog);
+        let catalog = ask.catalog;
+        match self.0.of_catalog {
+            OfCatalog::Nothing => {}
+            OfCatalog::BlockedFlushes => background.add_blocked_flushes(&mut facts, ask),
+            OfCatalog::Gone => facts.gone = background.gone(catalog),
+            OfCatalog::Joins => {
+                facts.memtables.are_blocked =
+                    ask.is_by_worker() && background.catalog.flush_is_blocked(catalog);
+                facts.gone.joins = background.joins_of_gone(catalog);
+            }
         }
         (self.0.find)(&facts, ask.filter)
     }
@@ -101,29 +105,19 @@ impl Background {
         failed.chain(self.scheduler.given_up()).collect()
     }
 
-    /// Adds whether flushes wait for merges, for a rule of this name, and notes it where a worker
-    /// would flush.
-    fn add_blocked_flushes(&self, facts: &mut Facts<'_>, ask: &Ask<'_>, name: JobName) {
-        let is_flush = name == FLUSH;
-        let by_worker = ask.filter == Filter::Worker;
-        let would_flush = || facts.memtables.sealed > 0 && ask.filter.allows(facts, FLUSH, None);
-        if is_flush && !would_flush() || !is_flush && !by_worker {
+    /// Adds whether flushes wait for merges, and notes it where a worker would flush.
+    fn add_blocked_flushes(&self, facts: &mut Facts<'_>, ask: &Ask<'_>) {
+        if facts.memtables.sealed == 0 || !ask.filter.allows(facts, FLUSH, None) {
             return;
         }
         facts.memtables.are_blocked = self.catalog.flush_is_blocked(ask.catalog);
-        if is_flush && facts.memtables.are_blocked && by_worker {
+        if facts.memtables.are_blocked && ask.is_by_worker() {
             self.backpressure.note_blocked_flush();
         }
     }
 
-    /// The partitions of keyspaces that are gone.
-    fn gone(&self, catalog: &CatalogState, of: OfCatalog) -> Gone {
-        if of == OfCatalog::Joins {
-            return Gone {
-                joins: self.joins_of_gone(catalog),
-                ..Gone::default()
-            };
-        }
+    /// The partitions of keyspaces that are gone, without their joins.
+    fn gone(&self, catalog: &CatalogState) -> Gone {
         let mut gone = Gone::default();
         let mut end = None;
         for partition in catalog.version.gone_partitions() {

@@ -175,7 +175,7 @@ impl Background {
     /// The most urgent job of each kind that is due, those that run left aside, in the order in
     /// which workers take them.
     pub(crate) fn due_jobs(&self) -> Vec<DueJob> {
-        let (mut all, now) = (Vec::new(), self.core.now());
+        let (mut all, now, held_back) = (Vec::new(), self.core.now(), self.held_back());
         for kind in self.all_kinds() {
             let catalog = self.catalog.lock();
             let ask = self.ask(&catalog, kind.is_listed_for());
@@ -187,7 +187,7 @@ impl Background {
             let of = job.partitions();
             let mut due = DueJob::new(kind.name(), &of, why);
             let first = of.first().copied();
-            let held = self.held_back().into_iter().filter(|held| {
+            let held = held_back.iter().filter(|held| {
                 (held.job, held.partition) == (kind.name(), first) && held.until > now
             });
             due.retry_in = held.map(|held| held.until.saturating_sub(now)).max();

@@ -1,9 +1,9 @@
-//! The figures of the partitions by which is decided what is due (`jobs/plan/partitions.rs`).
+//! The figures of the partitions that decisions go by (`jobs/plan/partitions.rs`).
 //!
 //! Invariant: they are those of the present version and its targets. So whatever changes a target
-//! notes its partition, and each edit the partitions that it has changed and those before them, as
-//! what a join comes to stands with its left side. Debug builds compare with what all partitions
-//! come to.
+//! notes its partition, and each edit notes the partitions that it has changed, and those before
+//! them, as the figures of a join stand with its left side. Debug builds compare with the figures
+//! of all partitions, made from scratch.
 //!
 //! Kept under the catalog's lock.
 
@@ -70,7 +70,7 @@ impl PartitionFigures {
         (has_frozen, blocks_flushes)
     }
 
-    /// What joining a partition with the next comes to, if both are of one keyspace and it is due.
+    /// The join of a partition with the next, if both are of one keyspace and it is due.
     fn join_of(&self, version: &Version, left: &Partition) -> Option<JoinFacts> {
         let right = version.partition_after(left)?;
         let both = KeyRange {
@@ -79,14 +79,12 @@ impl PartitionFigures {
         };
         let keyspaces = &version.keyspaces;
         // One that is gone is joined once it is vacant, which no edit says: see `Gone`.
-        let is_due = join::is_due(left, right, self.limits)
-            && keyspaces.count_in(both) == 1
-            && keyspaces.count_in(left.range()) == 1
-            && keyspaces.count_in(right.range()) == 1;
-        is_due.then(|| JoinFacts {
-            needs_merge: !join::is_merged(left, right),
-            bytes: join::sum(left, right),
-            right: right.id,
+        let is_of_one = |range| keyspaces.count_in(range) == 1;
+        let facts = join::facts(left, right, self.limits);
+        facts.filter(|_| {
+            [both, left.range(), right.range()]
+                .into_iter()
+                .all(is_of_one)
         })
     }
 
@@ -141,7 +139,7 @@ impl CatalogState {
         let version = &self.version;
         let mut touched = touched(edit, version, before);
         if !seeded!(JoinForgetsLeft) {
-            // What a join comes to stands with the one before.
+            // The figures of a join stand with its left side.
             let ids = touched.iter().filter_map(|id| version.partition(*id));
             let lefts = ids.filter_map(|p| Some(version.partition_before(p)?.id));
             let lefts: Vec<_> = lefts.collect();

@@ -2,8 +2,8 @@
 //!
 //! If most of what is copied has one already, that one goes on: its values are copied as they are.
 //! Else samples of the files decide whether a known one fits, or one is learned from them, so that
-//! it keeps up with what is written. Where a keyspace has too few values for that, it takes the one
-//! that is most frequent in the files.
+//! it keeps up with new values. A keyspace with too few values for that takes the dictionary that
+//! is most frequent in the files.
 
 use crate::base::keys::KeyspaceId;
 use crate::codec::dictionary::Samples;

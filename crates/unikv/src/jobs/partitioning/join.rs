@@ -12,6 +12,7 @@
 use crate::base::keys::PartitionId;
 use crate::base::seeded::{seeded, slip};
 use crate::jobs::partitioning::split::PartitionLimits;
+use crate::jobs::plan::partitions::JoinFacts;
 use crate::version::Partition;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 
@@ -33,8 +34,21 @@ pub(crate) fn is_due(left: &Partition, right: &Partition, limits: PartitionLimit
     are_small || (is_merged(left, right) && (left.is_empty() || right.is_empty()))
 }
 
+/// The figures of the join of two neighbours, if it is due.
+pub(crate) fn facts(
+    left: &Partition,
+    right: &Partition,
+    limits: PartitionLimits,
+) -> Option<JoinFacts> {
+    is_due(left, right, limits).then(|| JoinFacts {
+        needs_merge: !is_merged(left, right),
+        bytes: sum(left, right),
+        right: right.id,
+    })
+}
+
 /// Bytes of both sides of which neither is empty, at most.
-pub(crate) fn most_bytes(limits: PartitionLimits) -> u64 {
+fn most_bytes(limits: PartitionLimits) -> u64 {
     limits.data_bytes / JOINED_PART
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Gone {
     pub(crate) full: Vec<PartitionId>,
     /// Those that hold nothing, and to which nothing can come.
     pub(crate) vacant: Vec<Vacant>,
-    /// The left ones of pairs that are to be joined, of which one side is vacant.
+    /// The joins of which one side is vacant, by their left sides.
     pub(crate) joins: Vec<(PartitionId, JoinFacts)>,
 }
 

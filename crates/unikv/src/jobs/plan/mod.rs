@@ -35,7 +35,7 @@ pub(crate) enum OfCatalog {
     BlockedFlushes,
     /// The partitions of keyspaces that are gone.
     Gone,
-    /// Both.
+    /// Whether flushes wait for merges, and the joins of partitions of keyspaces that are gone.
     Joins,
 }
 

@@ -54,7 +54,7 @@ pub(crate) fn may_be_joined(catalog: &CatalogState, left: &Partition, right: &Pa
 }
 
 impl Background {
-    /// What is to be joined of which one side is of a keyspace that is gone, and vacant.
+    /// The joins that are due of which one side is vacant: it belongs to a keyspace that is gone.
     pub(crate) fn joins_of_gone(&self, catalog: &CatalogState) -> Vec<(PartitionId, JoinFacts)> {
         let version = &catalog.version;
         let limits = self.space.partition_limits();
@@ -64,18 +64,12 @@ impl Background {
             let right = version.partition_after(gone).map(|right| (gone, right));
             left.into_iter().chain(right)
         });
-        let due = pairs.filter(|(left, right)| {
-            join::is_due(left, right, limits) && may_be_joined(catalog, left, right)
+        let may_be = pairs.filter(|(left, right)| may_be_joined(catalog, left, right));
+        let due = may_be.filter_map(|(left, right)| {
+            let facts = join::facts(left, right, limits)?;
+            Some((left.id, facts))
         });
-        let facts = due.map(|(left, right)| {
-            let join = JoinFacts {
-                needs_merge: !join::is_merged(left, right),
-                bytes: join::sum(left, right),
-                right: right.id,
-            };
-            (left.id, join)
-        });
-        facts.collect()
+        due.collect()
     }
 
     /// Joins neighbours whose leases are held.

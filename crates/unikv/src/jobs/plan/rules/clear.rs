@@ -32,11 +32,11 @@ pub(crate) const CLEAR: Rule = Rule {
 fn neighbours(facts: &Facts<'_>, filter: Filter) -> Option<(Job, Why)> {
     let mut ids: Vec<PartitionId> = Vec::new();
     let mut last_is_taken = false;
-    // A failure is one of the first.
-    let of_failure = |id| matches!(filter, Filter::Failure(of) if of != Some(id));
+    let is_failure = matches!(filter, Filter::Failure(_));
+    // A failure is one of the first of a job's partitions.
+    let is_of_another = |id| matches!(filter, Filter::Failure(of) if of != Some(id));
     let all = facts.gone.vacant.iter();
-    for vacant in all.skip_while(|vacant| of_failure(vacant.id)) {
-        let is_failure = matches!(filter, Filter::Failure(_));
+    for vacant in all.skip_while(|vacant| is_of_another(vacant.id)) {
         let is_free = is_failure || filter.may_take(facts, CLEAR_NAME, vacant.id);
         let goes_on = is_free && last_is_taken && vacant.follows;
         last_is_taken = is_free;
@@ -48,7 +48,7 @@ fn neighbours(facts: &Facts<'_>, filter: Filter) -> Option<(Job, Why)> {
         }
         ids.extend(is_free.then_some(vacant.id));
     }
-    if ids.first().is_some_and(|first| of_failure(*first)) {
+    if ids.first().is_some_and(|first| is_of_another(*first)) {
         return None;
     }
     let partitions = ids.len();

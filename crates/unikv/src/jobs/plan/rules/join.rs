@@ -27,8 +27,9 @@ pub(crate) const JOIN_LAST: Rule = Rule {
     ..JOIN_BEFORE_MERGES
 };
 
-/// The cheapest join, with merges or without. Nobody waits for one, so there is none while flushes
-/// wait for merges; nor where a side's merge has failed. On a full disk partitions are split.
+/// The cheapest join, with merges or without. No caller waits for a join, so there is none while
+/// flushes wait for merges; nor where a side's merge has failed. On a full disk partitions are
+/// split.
 fn cheapest(facts: &Facts<'_>, filter: Filter, with_merges: bool) -> Option<(Job, Why)> {
     let give_way = filter == Filter::Worker && facts.memtables.are_blocked;
     if facts.disk.is_full || give_way {
