@@ -33,7 +33,7 @@ pub(crate) mod write;
 
 use crate::base::keys::{PartitionId, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::background::{Background, kinds};
+use crate::engine::background::Background;
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::{Catalog, CatalogState};
 use crate::engine::changes::ChangeFeed;
@@ -99,15 +99,7 @@ impl Engine {
         let keyspaces = KeyspaceChanges::new(&core, &read, &catalog, &write);
         let checkpoints = Checkpoints::new(&core, &read, &catalog, &write);
         let changes = ChangeFeed::new(&core, &read, &write, &catalog);
-        let background = Background::new(
-            &core,
-            &space,
-            &backpressure,
-            &read,
-            &catalog,
-            &write,
-            kinds::all(),
-        );
+        let background = Background::new(&core, &space, &backpressure, &read, &catalog, &write);
         Engine {
             opened_at: core.now(),
             core,

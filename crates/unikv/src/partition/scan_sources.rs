@@ -9,6 +9,7 @@
 //! No locks.
 
 use super::cursor::{Cursor, RunCursor};
+use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::version::scan_run::ScanRun;
@@ -36,27 +37,31 @@ const LOOK_PART: u64 = 16;
 
 /// Charges the `places` in which a scan found the values of neighbours that begin with `key`, as
 /// far as clustering could have spared them, in bytes that could be copied in the time: clustering
-/// takes from the account what it copies. True: the background is to look.
-pub(crate) fn charge_places(version: &Version, key: &[u8], places: usize) -> bool {
+/// takes from the account what it copies. Says in which partition the background is to look.
+pub(crate) fn charge_places(version: &Version, key: &[u8], places: usize) -> Option<PartitionId> {
     if places <= MOST_FILES {
-        return false;
+        return None;
     }
-    let partition = version.partitions().get(version.partition_index(key));
-    let Some((partition, table)) = partition.and_then(|p| Some((p, p.key_table_for(key)?))) else {
-        return false;
-    };
+    let partition = version.partitions().get(version.partition_index(key))?;
+    let table = partition.key_table_for(key)?;
     // The others are in the UnsortedStore.
     let sorted = places.min(table.meta().refs.len());
     let lost = sorted.saturating_sub(MOST_FILES) as u64 * PLACE_BYTES;
     // No more is copied than all of it.
     if partition.scan_cost.charged() >= partition.data_bytes() {
-        return false;
+        return None;
     }
-    partition.scan_cost.charge(lost, least_charge(partition))
+    let is_full = partition.scan_cost.charge(lost, least_charge(partition));
+    is_full.then_some(partition.id)
+}
+
+/// Whether copying some of a partition may be worth its cost: scans have charged enough.
+pub(crate) fn is_charged(partition: &Partition) -> bool {
+    partition.scan_cost.charged() >= least_charge(partition)
 }
 
 /// While less is charged in a partition, nothing is due in it, unless writers are idle.
-pub(crate) fn least_charge(partition: &Partition) -> u64 {
+fn least_charge(partition: &Partition) -> u64 {
     LOOK_BYTES.min(partition.data_bytes() / LOOK_PART).max(1)
 }
 
@@ -162,16 +167,15 @@ impl AccessCost {
         self.steps += 1;
     }
 
-    /// Charges what was lost to the account of the partition's newest generation. True if with it,
-    /// a merge has become worth its cost.
-    pub(super) fn settle(&mut self, partition: &Partition) -> bool {
-        let Some(newest) = partition.generations.first().filter(|_| self.excess > 0) else {
-            return false;
-        };
+    /// Charges what was lost to the account of the partition's newest generation. Says where a
+    /// merge has become worth its cost with it.
+    pub(super) fn settle(&mut self, partition: &Partition) -> Option<PartitionId> {
+        let newest = partition.generations.first().filter(|_| self.excess > 0)?;
         let matches = u64::from(u64::BITS - self.excess.leading_zeros());
         let lost = self.seeks * self.excess * SEEK_COST + self.steps * matches / STEPS_PER_ENTRY;
         (self.seeks, self.steps) = (0, 0);
-        newest.scan_cost.charge(lost, merge_cost(newest).max(1))
+        let is_full = newest.scan_cost.charge(lost, merge_cost(newest).max(1));
+        is_full.then_some(partition.id)
     }
 }
 
@@ -180,17 +184,11 @@ fn merge_cost(generation: &Generation) -> u64 {
     generation.records()
 }
 
-/// Partitions among which are all whose newest generation has more than `limit` sources: a scan run
-/// is one, and each table one at most.
-pub(crate) fn perhaps_many(
-    version: &Version,
-    limit: usize,
-) -> impl Iterator<Item = &Arc<Partition>> {
-    version.partitions_where(move |sums| sums.most_tables >= limit as u64)
-}
-
-/// Whether scans have lost as much over a generation of more than `limit` sources as a merge of its
-/// keys costs.
-pub(crate) fn is_merge_worth_it(generation: &Generation, limit: usize) -> bool {
-    generation.scan_sources() > limit && generation.scan_cost.charged() >= merge_cost(generation)
+/// Whether scans have lost as much over the newest generation of a partition, if it has more than
+/// `limit` sources, as a merge of its keys costs.
+pub(crate) fn is_merge_worth_it(partition: &Partition, limit: usize) -> bool {
+    let newest = partition.generations.first();
+    newest.is_some_and(|newest| {
+        newest.scan_sources() > limit && newest.scan_cost.charged() >= merge_cost(newest)
+    })
 }

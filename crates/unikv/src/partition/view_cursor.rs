@@ -8,7 +8,7 @@ use super::cursor::{Cursor, RunCursor};
 use super::merging::MergingCursor;
 use super::scan_sources::{self, AccessCost};
 use super::view::View;
-use crate::base::keys::SeqNo;
+use crate::base::keys::{PartitionId, SeqNo};
 use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::KeyEntry;
@@ -27,8 +27,8 @@ pub(crate) struct ViewCursor {
     /// How many scan runs `merge` reads or could read.
     sound_runs: usize,
     access_cost: AccessCost,
-    /// Whether a merge has become worth its cost in a partition that this one has left.
-    is_charged: bool,
+    /// The partitions in which a merge has become worth its cost since the last account.
+    charged: Vec<PartitionId>,
     /// Where there are range tombstones: what is hidden.
     hidden: Option<HiddenAround>,
 }
@@ -41,18 +41,22 @@ impl ViewCursor {
             merge: None,
             sound_runs: 0,
             access_cost: AccessCost::default(),
-            is_charged: false,
+            charged: Vec::new(),
             hidden: None,
         }
     }
 
-    /// Accounts for what the cursor has done since. True: a merge of a generation's keys has just
+    /// Accounts for what the cursor has done since. Says where a merge of a generation's keys has
     /// become worth its cost.
-    pub(crate) fn settle(&mut self) -> bool {
+    pub(crate) fn settle(&mut self) -> Vec<PartitionId> {
+        self.settle_here();
+        std::mem::take(&mut self.charged)
+    }
+
+    fn settle_here(&mut self) {
         if let Some(partition) = self.view.version.partitions().get(self.at) {
-            self.is_charged |= self.access_cost.settle(partition);
+            self.charged.extend(self.access_cost.settle(partition));
         }
-        std::mem::take(&mut self.is_charged)
     }
 
     /// Whether damage was met in a scan run since this cursor came into its partition: another one
@@ -218,7 +222,7 @@ impl ViewCursor {
 
     fn enter(&mut self, at: usize, go: impl Fn(&mut MergingCursor) -> Result<()>) -> Result<()> {
         if self.merge.is_none() || self.at != at {
-            self.is_charged |= self.settle();
+            self.settle_here();
             self.merge = None;
             self.at = at;
         }

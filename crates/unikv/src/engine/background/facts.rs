@@ -1,57 +1,67 @@
-//! The one place in which facts are made, and the rules as kinds of work.
+//! The one place in which facts are made.
 
-use super::{Background, JobKind};
+use super::Background;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::scheduler::Ask;
 use crate::engine::catalog::CatalogState;
 use crate::error::ErrorKind;
 use crate::jobs::plan::facts::{
-    Cause, Disk, Gone, HeldBack, Hints, Memtables, TableWishes, Vacant,
+    Cause, Disk, Garbage, Gone, HeldBack, Hints, Idle, Memtables, Scans, TableWishes, Vacant,
 };
-use crate::jobs::plan::{FLUSH, Facts, Job, JobName, OfCatalog, Rule, Why};
+use crate::jobs::plan::rules::cluster;
+use crate::jobs::plan::{FLUSH, Facts, Filter, OfCatalog};
+use crate::jobs::space::tombstones;
 use crate::key_table::Wish;
+use crate::options::Clustering;
+use crate::version::Version;
 use std::time::Duration;
 
-/// A kind of work that is found by a rule.
-pub(super) struct ByRule(pub(super) Rule);
-
-impl JobKind for ByRule {
-    fn name(&self) -> JobName {
-        self.0.name
-    }
-
-    fn is_for_reads(&self) -> bool {
-        self.0.is_for_reads
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let mut facts = background.facts_of(ask.catalog);
-        let catalog = ask.catalog;
-        match self.0.of_catalog {
-            OfCatalog::Nothing => {}
-            OfCatalog::BlockedFlushes => background.add_blocked_flushes(&mut facts, ask),
-            OfCatalog::Gone => facts.gone = background.gone(catalog),
-            OfCatalog::Joins => {
-                facts.memtables.are_blocked =
-                    ask.is_by_worker() && background.catalog.flush_is_blocked(catalog);
-                facts.gone.joins = background.joins_of_gone(catalog);
-            }
-        }
-        (self.0.find)(&facts, ask.filter)
-    }
-
-    fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
-        (self.0.due_in)(&background.facts())
-    }
-}
-
 impl Background {
-    /// What is known with the catalog's lock, but for what a rule asks for.
+    /// What is known with the catalog's lock, but for what a rule asks for ([`Self::look_up`]).
     pub(super) fn facts_of<'a>(&self, catalog: &'a CatalogState) -> Facts<'a> {
         Facts {
             partitions: catalog.partitions(),
             leased: self.scheduler.leases.held(),
             ..self.facts()
+        }
+    }
+
+    /// Adds what a rule goes by of the catalog.
+    pub(super) fn look_up(
+        &self,
+        facts: &mut Facts<'_>,
+        of: OfCatalog,
+        catalog: &CatalogState,
+        filter: Filter,
+    ) {
+        let version = &catalog.version;
+        match of {
+            OfCatalog::Nothing => {}
+            OfCatalog::BlockedFlushes => self.add_blocked_flushes(facts, catalog, filter),
+            OfCatalog::Gone => facts.gone = self.gone(catalog),
+            OfCatalog::Joins => {
+                facts.memtables.are_blocked =
+                    filter == Filter::Worker && self.catalog.flush_is_blocked(catalog);
+                facts.gone.joins = self.joins_of_gone(catalog);
+            }
+            OfCatalog::Merges => {
+                facts.blocking = self.catalog.blocking_partition(catalog);
+                facts.most_together_bytes = self.most_together_bytes(version);
+            }
+            OfCatalog::Collections => self.add_collection(facts, version, filter),
+            OfCatalog::Tombstones => {
+                let many = tombstones::perhaps_many(version);
+                let due = many.filter(|p| catalog.may_freeze(p) && self.counted.is_due(p));
+                facts.scans.tombstones = due.map(|p| p.id).collect();
+            }
+            OfCatalog::Slices => {
+                facts.scans.give_way_for = self.gives_way_for(facts);
+                if cluster::may_slice(facts) {
+                    facts.scans.next_slice = self.next_slice(facts, version, filter);
+                }
+            }
+            OfCatalog::Indexes => {
+                facts.scans.lack_indexes = facts.clusters_when_idle() && self.lack_indexes(version);
+            }
         }
     }
 
@@ -77,13 +87,40 @@ impl Background {
                 had_turn: self.warmth.had_turn(),
                 note_at: self.note_hints_at(),
             },
+            idle: Idle {
+                time: self.idle_time(now),
+                is_asked_for: self.idle.asked.any(),
+            },
+            garbage: Garbage {
+                look_again_in: self.space.look_again_in(),
+                ..Garbage::default()
+            },
             wishes: TableWishes {
-                index: self.core.cache.wishes().are_any(Wish::Index),
-                blocks: self.core.cache.wishes().are_any(Wish::Blocks),
+                index: self.core.cache.wishes().of(Wish::Index).are_any(),
+                blocks: self.core.cache.wishes().of(Wish::Blocks).are_any(),
+            },
+            scans: Scans {
+                may_cluster: self.core.options.clustering == Clustering::Automatic,
+                ..Scans::default()
             },
             held_back: self.held_back(),
+            #[cfg(test)]
+            chores: self.chores_due(),
             ..Facts::default()
         }
+    }
+
+    /// By what it is known when time alone makes a job due.
+    pub(super) fn facts_of_waits(&self, now: Duration) -> Facts<'static> {
+        let mut facts = self.facts();
+        facts.now = now;
+        facts.idle.time = self.idle_time(now);
+        let view = self.read.view.load();
+        let many = tombstones::perhaps_many(&view.version);
+        let due = many.filter(|partition| self.counted.is_due(partition));
+        facts.scans.tombstones = due.map(|p| p.id).take(1).collect();
+        facts.scans.give_way_for = self.gives_way_for(&facts);
+        facts
     }
 
     /// What has failed or was given up.
@@ -106,12 +143,12 @@ impl Background {
     }
 
     /// Adds whether flushes wait for merges, and notes it where a worker would flush.
-    fn add_blocked_flushes(&self, facts: &mut Facts<'_>, ask: &Ask<'_>) {
-        if facts.memtables.sealed == 0 || !ask.filter.allows(facts, FLUSH, None) {
+    fn add_blocked_flushes(&self, facts: &mut Facts<'_>, catalog: &CatalogState, filter: Filter) {
+        if facts.memtables.sealed == 0 || !filter.allows(facts, FLUSH, None) {
             return;
         }
-        facts.memtables.are_blocked = self.catalog.flush_is_blocked(ask.catalog);
-        if facts.memtables.are_blocked && ask.is_by_worker() {
+        facts.memtables.are_blocked = self.catalog.flush_is_blocked(catalog);
+        if facts.memtables.are_blocked && filter == Filter::Worker {
             self.backpressure.note_blocked_flush();
         }
     }
@@ -132,5 +169,15 @@ impl Background {
             }
         }
         gone
+    }
+
+    /// Whether some tables have no pointer index, and there is room for the indexes of all.
+    fn lack_indexes(&self, version: &Version) -> bool {
+        let sums = version.partition_sums();
+        let made_one_by_one = sums
+            .pointer_index_bytes
+            .saturating_add(sums.pointer_index_meanwhile);
+        made_one_by_one <= self.core.cache.pointer_index_limit()
+            && version.key_tables().any(|table| table.may_want_index())
     }
 }

@@ -1,14 +1,12 @@
 //! When generations are frozen, and so merged, before they are full.
 
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::engine::background::idle::IDLE_FOR_SCANS;
 use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::CatalogState;
 use crate::error::{ErrorKind, Result};
 use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
-use std::time::Duration;
 
 impl Background {
     /// Freezes every generation between the bounds that has a table with a number below `file`.
@@ -71,16 +69,6 @@ impl Background {
             Ok(false) | Err(_) => {}
         }
         Ok(Ended::Done)
-    }
-
-    /// In what time tombstones are to be counted, if nobody writes until then.
-    pub(crate) fn counting_due_in(&self, now: Duration) -> Option<Duration> {
-        let left = self.idle_in(IDLE_FOR_SCANS, now)?;
-        let view = self.read.view.load();
-        let mut partitions = tombstones::perhaps_many(&view.version);
-        partitions
-            .any(|partition| self.counted.is_due(partition))
-            .then_some(left)
     }
 
     /// Freezes the open generations that hide and keep most while all hide and keep too much.

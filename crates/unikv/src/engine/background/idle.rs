@@ -9,12 +9,6 @@ use super::requests::Requests;
 use crate::base::sync::Mutex;
 use std::time::Duration;
 
-/// How long nobody must have written before work for idle times begins.
-pub(crate) const IDLE: Duration = Duration::from_secs(1);
-/// How long until what serves scans alone is merged early: a writer who pauses is not to wait
-/// for it.
-pub(crate) const IDLE_FOR_SCANS: Duration = Duration::from_secs(5);
-
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
     /// The last sequence number when it was last found changed, and when that was.

@@ -51,6 +51,7 @@ impl Leases {
     }
 
     /// Whether no job holds the partition.
+    #[cfg(test)]
     pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
         !self.held.lock().partitions.contains(&partition)
     }

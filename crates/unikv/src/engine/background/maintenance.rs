@@ -3,9 +3,9 @@
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
-use crate::engine::background::idle::{IDLE, IDLE_FOR_SCANS};
 use crate::engine::space::garbage::GarbageStats;
 use crate::error::Result;
+use crate::jobs::plan::facts::{IDLE, IDLE_FOR_SCANS};
 use crate::jobs::space::garbage::Pressure;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,15 +98,15 @@ impl Background {
             if self.scheduler.is_searched() {
                 return false;
             }
-            let catalog = self.catalog.lock();
+            let mut catalog = self.catalog.lock();
             if !self.scheduler.leases.are_free() {
                 return false;
             }
-            let due = self.what_is_due(&catalog);
+            let due = self.what_is_due(&mut catalog);
             drop(catalog);
             // It may be due without anybody's knowing: a read of an old view may have made it worth
             // its cost, and what was given up meanwhile may be tried again.
-            let is_unknown = due.is_some_and(|kind| kind.is_for_reads());
+            let is_unknown = due.is_some_and(|rule| rule.is_for_reads);
             if due.is_some() && (self.scheduler.forget_given_up() || is_unknown) {
                 self.core.work.notify();
             }

@@ -20,25 +20,21 @@ mod run;
 pub(crate) mod scheduler;
 pub(crate) mod workers;
 
-use crate::base::keys::PartitionId;
 use crate::base::sync::atomic::Ordering;
 use crate::codec::Dictionaries;
 use crate::engine::background::idle::Idle;
 use crate::engine::background::kinds::warm::warmth::Warmth;
 use crate::engine::background::passes::{Counted, Passes};
 use crate::engine::background::requests::{Requests, Running};
-use crate::engine::background::scheduler::{Ask, Scheduler};
+use crate::engine::background::scheduler::Scheduler;
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::Catalog;
 use crate::engine::core::Core;
-use crate::engine::health::JobName;
 use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::engine::uses::Uses;
 use crate::engine::write::WritePath;
-use crate::error::Error;
 use crate::jobs::compact::retention::Readers;
-use crate::jobs::plan::{Filter, Job, Why};
 use crate::jobs::{Cancel, JobContext, Needs};
 use crate::vfs::Event;
 pub(crate) use run::Ended;
@@ -53,46 +49,6 @@ const KEY_TABLES_OF_A_SMALL_PARTITION: u64 = 4;
 /// No table is small whose records are this part of what is stored, or more.
 const PART_OF_A_KEY_TABLE: u64 = 1024;
 
-/// A kind of work.
-pub(crate) trait JobKind: Send + Sync {
-    /// What a person calls it.
-    fn name(&self) -> JobName;
-
-    /// Finds the most urgent job among those that `ask` allows, and says why it is due. Cheap: it
-    /// reads no file.
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)>;
-
-    /// For whom it is asked where what is due is only listed: a choice of files takes long, and
-    /// workers keep theirs.
-    fn is_listed_for(&self) -> Filter {
-        Filter::Waiter
-    }
-
-    /// Whether it serves reads alone: it may become due without anybody's knowing.
-    fn is_for_reads(&self) -> bool {
-        false
-    }
-
-    /// In what time from `now` it may become due without a notification; `None`: time alone makes
-    /// no difference.
-    fn due_in(&self, _background: &Background, _now: Duration) -> Option<Duration> {
-        None
-    }
-
-    /// Notes that a job of this kind has failed.
-    fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
-        background.note_failure(self.name(), partition, error);
-    }
-}
-
-/// The kinds of work there are.
-pub(crate) struct Kinds {
-    /// What the flush worker does.
-    pub(crate) flushes: &'static [&'static dyn JobKind],
-    /// All other kinds, the most urgent first.
-    pub(crate) others: Vec<&'static dyn JobKind>,
-}
-
 /// The component that does what is due.
 pub(crate) struct Background {
     core: Arc<Core>,
@@ -105,7 +61,6 @@ pub(crate) struct Background {
     pub(crate) sync_wake: Arc<dyn Event>,
     /// Each ingest is one.
     pub(crate) ingesting: Uses,
-    kinds: Kinds,
     pub(crate) scheduler: Scheduler,
     pub(crate) idle: Idle,
     /// The dictionaries that jobs have learned last.
@@ -117,6 +72,8 @@ pub(crate) struct Background {
     pub(crate) garbage_requests: Requests,
     /// The jobs that run.
     pub(crate) running: Running,
+    #[cfg(test)]
+    chores: Option<Arc<kinds::tests::Chores>>,
 }
 
 impl Background {
@@ -127,9 +84,9 @@ impl Background {
         read: &Arc<ReadState>,
         catalog: &Arc<Catalog>,
         write: &Arc<WritePath>,
-        kinds: Kinds,
     ) -> Arc<Background> {
         core.cache.wishes().hear();
+        read.charged.hear();
         Arc::new(Background {
             core: Arc::clone(core),
             space: Arc::clone(space),
@@ -139,7 +96,6 @@ impl Background {
             write: Arc::clone(write),
             sync_wake: core.store.env().runtime.event(),
             ingesting: Uses::default(),
-            kinds,
             scheduler: Scheduler::default(),
             idle: Idle::default(),
             dictionaries: Dictionaries::default(),
@@ -148,12 +104,9 @@ impl Background {
             warmth: Warmth::new(core),
             garbage_requests: Requests::default(),
             running: Running::default(),
+            #[cfg(test)]
+            chores: kinds::tests::Chores::taken(),
         })
-    }
-
-    /// All kinds of work.
-    fn all_kinds(&self) -> impl Iterator<Item = &'static dyn JobKind> {
-        self.kinds.flushes.iter().chain(&self.kinds.others).copied()
     }
 
     /// How long it is known at `now` that nobody writes.

@@ -10,7 +10,7 @@ use crate::base::sync::Mutex;
 use crate::jobs::space::garbage::Pressure;
 use crate::jobs::space::tombstones;
 use crate::version::{Generation, Partition};
-pub(super) use rounds::{Choice, Look, MOST_TOGETHER, MOST_TOGETHER_BYTES, Round, Rounds};
+pub(super) use rounds::{Choice, Look, MOST_TOGETHER_BYTES, Round, Rounds};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 

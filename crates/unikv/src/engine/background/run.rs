@@ -1,20 +1,20 @@
-//! Running what the [`scheduler`](super::scheduler) finds.
+//! Finding what is due, running it, and taking note of how it ended.
 
 use super::Background;
 use super::lease::Lease;
 use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
-use crate::engine::background::JobKind;
-use crate::engine::background::kinds::collect::Collections;
-use crate::engine::background::kinds::merge::Merges;
-use crate::engine::background::scheduler::Ask;
+use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::CatalogState;
-use crate::engine::health::{COLLECT, JobName};
 use crate::engine::stats::holders::DueJob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
-use crate::jobs::plan::rules::merge;
-use crate::jobs::plan::{Filter, Job, Why};
+use crate::jobs::compact::parts::MergeInputs;
+use crate::jobs::plan::rules::{self, merge};
+use crate::jobs::plan::{
+    CLUSTER, COLLECT, Facts, Filter, Job, JobName, OfCatalog, OnFailure, Planned, Rule, SCAN_MERGE,
+    Why, plan,
+};
 use crate::jobs::written;
 use std::time::Duration;
 
@@ -39,40 +39,25 @@ impl Ended {
 
 /// A job that is to run, with its leases.
 struct Next {
-    job: Job,
-    why: Why,
+    planned: Planned,
     lease: Lease,
 }
 
 impl Background {
-    fn ask<'a>(&'a self, catalog: &'a CatalogState, filter: Filter) -> Ask<'a> {
-        Ask {
-            catalog,
-            health: &self.core.health,
-            scheduler: &self.scheduler,
-            filter,
-            now: self.core.now(),
-        }
-    }
-
-    /// As a caller asks that waits for all work.
-    #[cfg(test)]
-    pub(crate) fn ask_all<'a>(&'a self, catalog: &'a CatalogState) -> Ask<'a> {
-        self.ask(catalog, Filter::Waiter)
-    }
-
-    /// Runs the most urgent job of `kinds`. False: none is due that can be run now.
-    pub(crate) fn run_next_job(&self, kinds: &[&dyn JobKind]) -> Result<bool> {
+    /// Runs the most urgent job of `rules`. False: none is due that can be run now.
+    pub(crate) fn run_next_job(&self, rules: &[Rule]) -> Result<bool> {
         self.core.health.check_fatal()?;
         if self.core.health.has_failures() {
             self.forget_settled(&self.catalog.lock());
         }
-        for kind in kinds {
-            if let Some(next) = self.take(*kind)
-                && self.run(*kind, next)?
-            {
+        let mut left = rules;
+        while let Some(next) = self.take(left) {
+            let name = next.planned.rule.name;
+            if self.run(next)? {
                 return Ok(true);
             }
+            let at = left.iter().position(|rule| rule.name == name);
+            left = &left[at.map_or(left.len(), |at| at + 1)..];
         }
         #[cfg(any(test, debug_assertions))]
         debug_assert_eq!(self.check_candidates(&self.catalog.lock()), Ok(()));
@@ -80,18 +65,32 @@ impl Background {
     }
 
     /// Finds a job and leases its partitions.
-    fn take(&self, kind: &dyn JobKind) -> Option<Next> {
-        let catalog = self.catalog.lock();
-        let ask = self.ask(&catalog, Filter::Worker);
-        let (job, why) = kind.find(self, &ask)?;
-        let leased = slip!(GcUnleased, kind.name() != COLLECT, true);
-        let leased = if leased { job.partitions() } else { Vec::new() };
+    fn take(&self, rules: &[Rule]) -> Option<Next> {
+        let mut catalog = self.catalog.lock();
+        self.note_charged(&mut catalog);
+        let mut facts = self.facts_of(&catalog);
+        let look_up = |facts: &mut Facts<'_>, of| self.look_up(facts, of, &catalog, Filter::Worker);
+        let planned = plan(rules, &mut facts, Filter::Worker, look_up)?;
+        let leased = slip!(GcUnleased, planned.rule.name != COLLECT, true);
+        let leased = if leased {
+            planned.job.partitions()
+        } else {
+            Vec::new()
+        };
         let lease = self.scheduler.leases.take(&leased);
-        Some(Next { job, why, lease })
+        Some(Next { planned, lease })
     }
 
-    fn run(&self, kind: &dyn JobKind, Next { job, why, lease }: Next) -> Result<bool> {
-        let (name, of) = (kind.name(), job.partitions().first().copied());
+    /// Takes note of what scans have charged since.
+    fn note_charged(&self, catalog: &mut CatalogState) {
+        while let Some(id) = self.read.charged.take() {
+            catalog.note_charged(id);
+        }
+    }
+
+    fn run(&self, Next { planned, lease }: Next) -> Result<bool> {
+        let Planned { rule, job, why } = planned;
+        let (name, of) = (rule.name, job.partitions().first().copied());
         let partition = of.map(|id| id.0);
         let events = &self.core.events;
         events.emit(|| Event::JobBegan {
@@ -112,7 +111,7 @@ impl Background {
         let went_on = match ended {
             Err(error) if is_closed(&error) => Err(error),
             Err(error) => {
-                self.job_failed(kind, of, &error);
+                self.job_failed(name, of, &error);
                 Ok(true)
             }
             Ok(Ended::Discarded) => Ok(true),
@@ -143,20 +142,31 @@ impl Background {
         self.core.health.job_failed(name, of, error.clone(), now);
     }
 
-    /// Whether a job of `name` has failed in the partition. It is tried again alone: a failure
-    /// would cost the others of its job what has been done for them.
-    pub(super) fn is_tried_alone(&self, name: JobName, partition: PartitionId) -> bool {
-        self.core.health.failure(name, Some(partition)).is_some()
-    }
-
     /// Takes notice of the failure of a job.
-    pub(super) fn job_failed(&self, kind: &dyn JobKind, of: Option<PartitionId>, error: &Error) {
-        kind.failed(self, of, error);
+    pub(super) fn job_failed(&self, name: JobName, of: Option<PartitionId>, error: &Error) {
+        let is_counted = |rule: &Rule| rule.name == name && rule.on_failure == OnFailure::Counted;
+        if !rules::all().any(is_counted) {
+            self.note_failure(name, of, error);
+        }
+        let counters = &self.core.counters;
+        match name {
+            // What failed may be a victim that is left alone from now on.
+            COLLECT => self.passes.collections.end(),
+            CLUSTER => {
+                counters.failed_clusterings.fetch_add(1, Ordering::Relaxed);
+                self.passes.failed(of);
+                self.passes.clusterings.end();
+            }
+            SCAN_MERGE => {
+                counters.failed_scan_merges.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
+        }
         self.core.events.emit(|| {
-            let noted = self.core.health.failure(kind.name(), of);
+            let noted = self.core.health.failure(name, of);
             let now = self.core.now();
             Event::JobFailed {
-                job: kind.name(),
+                job: name,
                 partition: of.map(|id| id.0),
                 error: error.clone(),
                 failures: noted.as_ref().map_or(1, |failure| failure.failures),
@@ -165,30 +175,42 @@ impl Background {
         });
     }
 
-    /// The first kind of which a job is due, leased partitions left aside.
-    pub(crate) fn what_is_due(&self, catalog: &CatalogState) -> Option<&'static dyn JobKind> {
-        let ask = self.ask(catalog, Filter::Waiter);
-        let mut kinds = self.all_kinds();
-        kinds.find(|kind| kind.find(self, &ask).is_some())
+    /// What a rule finds.
+    pub(super) fn find(
+        &self,
+        rule: &Rule,
+        catalog: &CatalogState,
+        filter: Filter,
+    ) -> Option<(Job, Why)> {
+        let mut facts = self.facts_of(catalog);
+        self.look_up(&mut facts, rule.of_catalog, catalog, filter);
+        (rule.find)(&facts, filter)
     }
 
-    /// The most urgent job of each kind that is due, those that run left aside, in the order in
+    /// The first rule by which a job is due, leased partitions left aside.
+    pub(crate) fn what_is_due(&self, catalog: &mut CatalogState) -> Option<&'static Rule> {
+        self.note_charged(catalog);
+        let mut rules = rules::all();
+        rules.find(|rule| self.find(rule, catalog, Filter::Waiter).is_some())
+    }
+
+    /// The most urgent job of each rule that is due, those that run left aside, in the order in
     /// which workers take them.
     pub(crate) fn due_jobs(&self) -> Vec<DueJob> {
         let (mut all, now, held_back) = (Vec::new(), self.core.now(), self.held_back());
-        for kind in self.all_kinds() {
-            let catalog = self.catalog.lock();
-            let ask = self.ask(&catalog, kind.is_listed_for());
-            let found = kind.find(self, &ask);
+        for rule in rules::all() {
+            let mut catalog = self.catalog.lock();
+            self.note_charged(&mut catalog);
+            let found = self.find(rule, &catalog, rule.listed_for);
             drop(catalog);
             let Some((job, why)) = found else {
                 continue;
             };
             let of = job.partitions();
-            let mut due = DueJob::new(kind.name(), &of, why);
+            let mut due = DueJob::new(rule.name, &of, why);
             let first = of.first().copied();
             let held = held_back.iter().filter(|held| {
-                (held.job, held.partition) == (kind.name(), first) && held.until > now
+                (held.job, held.partition) == (rule.name, first) && held.until > now
             });
             due.retry_in = held.map(|held| held.until.saturating_sub(now)).max();
             // Joins have two turns.
@@ -210,9 +232,11 @@ impl Background {
     /// Whether a collection could be run now if nobody held the partitions `held`.
     pub(crate) fn is_collection_due(&self, held: &[PartitionId]) -> bool {
         let catalog = self.catalog.lock();
-        let ask = self.ask(&catalog, Filter::Worker);
-        let is_free = |id| held.contains(&id) || ask.is_free(id);
-        !self.plan_collections(&ask, &is_free).is_empty()
+        let mut facts = self.facts_of(&catalog);
+        facts.leased.retain(|id| !held.contains(id));
+        let of = OfCatalog::Collections;
+        self.look_up(&mut facts, of, &catalog, Filter::Worker);
+        facts.garbage.next.is_some()
     }
 
     /// Whether the job of a failure is still due.
@@ -222,19 +246,18 @@ impl Background {
         name: JobName,
         of: Option<PartitionId>,
     ) -> bool {
-        let ask = self.ask(catalog, Filter::Failure(of));
-        let kinds = self.all_kinds();
-        let mut kinds = kinds.filter(|kind| kind.name() == name);
-        kinds.any(|kind| kind.find(self, &ask).is_some())
+        let mut rules = rules::all().filter(|rule| rule.name == name);
+        rules.any(|rule| self.find(rule, catalog, Filter::Failure(of)).is_some())
     }
 
-    /// How long from `now` until a job of `kinds` may be due that failed, was given up or waits for
+    /// How long from `now` until a job of `rules` may be due that failed, was given up or waits for
     /// its time.
-    pub(crate) fn retry_in(&self, kinds: &[&dyn JobKind], now: Duration) -> Option<Duration> {
-        let is_of = |name| kinds.iter().any(|kind| kind.name() == name);
+    pub(crate) fn retry_in(&self, rules: &[Rule], now: Duration) -> Option<Duration> {
+        let is_of = |name| rules.iter().any(|rule| rule.name == name);
         let backoff = self.core.health.backoff_left(is_of, now);
         let given_up = self.scheduler.left_alone_for(now);
-        let due = kinds.iter().filter_map(|kind| kind.due_in(self, now));
+        let facts = self.facts_of_waits(now);
+        let due = rules.iter().filter_map(|rule| (rule.due_in)(&facts));
         // What is due now and could not be chosen becomes free with a notification.
         let later = due.filter(|rest| !rest.is_zero());
         backoff.into_iter().chain(given_up).chain(later).min()
@@ -246,12 +269,14 @@ impl Background {
     fn perform(&self, job: &Job) -> Result<Ended> {
         match job {
             Job::Flush => self.flush_oldest(),
-            Job::Merge(plans) => {
+            Job::Merge(ids) => {
                 self.warmth.turn_begins(false);
-                self.run_plans(&Merges, plans)
+                self.merge_these(ids)
             }
-            Job::Collect(plans) => self.run_plans(&Collections, plans),
-            Job::Cluster(plans) => self.run_slice(plans),
+            Job::Collect(pass) => {
+                self.run_plans(COLLECT, &self.plans_of(pass, MergeInputs::collect))
+            }
+            Job::Cluster(slice) => self.run_slice(slice),
             Job::FreezeToCluster(ids) => Ok(Ended::done_if(self.freeze_these(ids))),
             Job::Split(id) => self.split(*id),
             Job::Join(sides) => self.join_leased(*sides),
@@ -262,7 +287,7 @@ impl Background {
                 Ok(Ended::Done)
             }
             Job::FreezeTombstones(id) => self.freeze_tombstones(*id),
-            Job::ScanMerge(id, generation) => self.scan_merge_in(*id, *generation),
+            Job::ScanMerge(id) => self.scan_merge_in(*id),
             Job::PointerIndex => Ok(Ended::done_if(self.make_index())),
             Job::KeyBlocks => Ok(Ended::done_if(self.read_blocks())),
             Job::PointerIndexes => {
@@ -276,7 +301,7 @@ impl Background {
             Job::NoteHints => Ok(Ended::done_if(self.note_hints())),
             Job::NoteClock => self.note_clock(),
             #[cfg(test)]
-            Job::Chore(id, chores) => super::kinds::tests::do_chore(self, *id, chores),
+            Job::Chore(id) => self.do_chore(*id),
         }
     }
 }

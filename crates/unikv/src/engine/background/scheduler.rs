@@ -1,11 +1,7 @@
-//! What is due: one place that workers, waiting callers and the account of failures ask.
+//! Which partitions jobs hold, what is left alone for a while, and whether a worker searches.
 //!
-//! A [`JobKind`](super::JobKind) finds the most urgent job of its kind; the [`Scheduler`] asks the
-//! kinds in their order (`kinds::all`), leases the partitions of the first job found, runs it, and
-//! keeps account of how it ended. To add a kind: a file in `kinds/`, and its line in that list.
-//!
-//! A job is found and leased under the catalog's lock, and run under no lock. One that fails is in
-//! backoff, and so is what it works on, while others go on; its error is in
+//! A job is found (`jobs/plan`) and leased under the catalog's lock, and run under no lock. One
+//! that fails is in backoff, and so is what it works on, while others go on; its error is in
 //! [`Health`](crate::engine::health::Health) until it succeeds or is no longer due.
 //!
 //! Lock: `given_up`, a leaf.
@@ -14,9 +10,7 @@ use super::lease::Leases;
 use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::catalog::CatalogState;
-use crate::engine::health::{Health, JobName};
-use crate::jobs::plan::Filter;
+use crate::engine::health::JobName;
 use crate::jobs::plan::facts::{Cause, HeldBack};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,39 +18,6 @@ use std::time::Duration;
 
 /// How long a job that was given up is left alone.
 const LEFT_ALONE: Duration = Duration::from_secs(3);
-
-/// What is asked for.
-pub(crate) struct Ask<'a> {
-    pub(crate) catalog: &'a CatalogState,
-    pub(super) health: &'a Health,
-    pub(super) scheduler: &'a Scheduler,
-    pub(super) filter: Filter,
-    pub(super) now: Duration,
-}
-
-impl Ask<'_> {
-    /// Whether the answer is run, and not only looked at.
-    pub(crate) fn is_by_worker(&self) -> bool {
-        self.filter == Filter::Worker
-    }
-
-    /// Whether the partition can be leased.
-    pub(crate) fn is_free(&self, partition: PartitionId) -> bool {
-        matches!(self.filter, Filter::Failure(_)) || self.scheduler.leases.is_free(partition)
-    }
-
-    /// Whether a job of `name` that works on `partition` is in question.
-    pub(crate) fn allows(&self, name: JobName, partition: Option<PartitionId>) -> bool {
-        match self.filter {
-            Filter::Worker => {
-                !self.health.is_in_backoff(name, partition, self.now)
-                    && !self.scheduler.is_left_alone(name, partition, self.now)
-            }
-            Filter::Waiter => true,
-            Filter::Failure(of) => partition == of,
-        }
-    }
-}
 
 #[derive(Default)]
 pub(crate) struct Scheduler {
@@ -105,11 +66,6 @@ impl Scheduler {
             until: *until,
         });
         each.collect()
-    }
-
-    fn is_left_alone(&self, name: JobName, of: Option<PartitionId>, now: Duration) -> bool {
-        let until = self.given_up.lock().get(&(name, of)).copied();
-        until.is_some_and(|until| until > now)
     }
 
     /// Lets what was given up be tried again. Whether there was any.

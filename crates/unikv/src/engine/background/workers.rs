@@ -3,8 +3,9 @@
 
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Weakness, is_weak};
-use crate::engine::background::{Background, JobKind};
+use crate::engine::background::Background;
 use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::plan::{Rule, rules};
 use crate::vfs::{Event, JoinHandle, Step, Worker};
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +94,7 @@ impl BackgroundWorker {
             Task::Flush => {
                 background.core.store.remove_obsolete();
                 let look_again = background.maintain_disk_space();
-                match background.step(background.kinds.flushes) {
+                match background.step(rules::FLUSHES) {
                     Step::Wait(rest) => {
                         let settle = background.settle_when_idle();
                         let lend = background.lend_memory();
@@ -105,7 +106,7 @@ impl BackgroundWorker {
             }
             Task::Merge => {
                 let jobs = background.scheduler.jobs();
-                let step = background.step(&background.kinds.others);
+                let step = background.step(rules::OTHERS);
                 if matches!(step, Step::Wait(_)) {
                     background.scheduler.note_none(jobs);
                     if background.idle.asked.any() {
@@ -125,11 +126,11 @@ impl BackgroundWorker {
 }
 
 impl Background {
-    /// Runs one job of `kinds`, if any is due.
-    fn step(&self, kinds: &[&dyn JobKind]) -> Step {
+    /// Runs one job of these rules, if any is due.
+    fn step(&self, rules: &[Rule]) -> Step {
         // What has found nothing to do may find something later than this.
         let before = self.core.now();
-        match self.run_next_job(kinds) {
+        match self.run_next_job(rules) {
             Ok(true) => {
                 self.scheduler.note_job();
                 if !is_weak(Weakness::JobTellsNobody) {
@@ -138,7 +139,7 @@ impl Background {
                 self.core.work.notify();
                 Step::Again
             }
-            Ok(false) => Step::Wait(self.retry_in(kinds, before)),
+            Ok(false) => Step::Wait(self.retry_in(rules, before)),
             Err(error) if error.kind() == ErrorKind::Closed => Step::Wait(None),
             Err(_) => {
                 self.core.progress.notify();

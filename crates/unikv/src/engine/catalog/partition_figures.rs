@@ -14,15 +14,21 @@ use crate::base::seeded::seeded;
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::partitioning::split::PartitionLimits;
 use crate::jobs::partitioning::{join, split};
-use crate::jobs::plan::partitions::{JoinFacts, PartitionFacts, Partitions};
+use crate::jobs::plan::partitions::{ForScans, Frozen, JoinFacts, PartitionFacts, Partitions};
+use crate::partition::scan_sources;
 use crate::version::edit::VersionEdit;
-use crate::version::{KeyRange, Partition, Version};
+use crate::version::{Generation, KeyRange, Partition, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// An UnsortedStore of no more tables is not merged for scans alone.
+const FEW_TABLES: usize = 3;
 
 /// The figures of all partitions.
 pub(crate) struct PartitionFigures {
     limits: PartitionLimits,
+    /// See [`Options::scan_merge_limit`](crate::Options::scan_merge_limit).
+    scan_merge_limit: usize,
     partitions: Partitions,
 }
 
@@ -31,9 +37,13 @@ impl PartitionFigures {
         version: &Version,
         targets: &Targets,
         limits: PartitionLimits,
+        scan_merge_limit: usize,
     ) -> PartitionFigures {
-        let partitions = Partitions::default();
-        let mut figures = PartitionFigures { limits, partitions };
+        let mut figures = PartitionFigures {
+            limits,
+            scan_merge_limit,
+            partitions: Partitions::default(),
+        };
         for partition in version.partitions().iter() {
             let facts = figures.of(version, targets, partition);
             figures.partitions.set(partition.id, Some(facts));
@@ -48,26 +58,46 @@ impl PartitionFigures {
     fn of(&self, version: &Version, targets: &Targets, partition: &Partition) -> PartitionFacts {
         let has_all = partition.generations.len() >= MAX_GENERATIONS;
         let is_split = |p: &Partition| self.limits.are_exceeded(p) && split::is_even(p);
-        let (has_frozen, blocks_flushes) = PartitionFigures::of_target(targets, partition);
+        let (frozen, blocks_flushes) = PartitionFigures::of_target(targets, partition);
         PartitionFacts {
+            start: partition.start.as_slice().into(),
             bytes: partition.data_bytes(),
             unsorted_bytes: partition.unsorted_bytes(),
             key_tables: partition.key_tables.len(),
-            has_frozen,
+            key_table_bytes: partition.key_table_bytes(),
+            frozen,
             blocks_flushes,
             // At the limit of generations a merge goes first, so that both sides can begin another
             // one at once.
             is_to_be_split: !has_all && is_split(partition),
             join: self.join_of(version, partition),
+            for_scans: self.for_scans(targets, partition),
         }
     }
 
-    /// Whether a partition has frozen generations, and whether it blocks flushes.
-    fn of_target(targets: &Targets, partition: &Partition) -> (bool, bool) {
-        let has_frozen = !targets.frozen_of(partition).is_empty();
+    fn for_scans(&self, targets: &Targets, partition: &Partition) -> ForScans {
+        let is_worth_merging = |newest: &Generation| {
+            newest.tables().count() > FEW_TABLES && newest.bytes() >= partition.key_table_bytes()
+        };
+        let newest = partition.generations.first();
+        ForScans {
+            has_many_tables: targets.may_freeze(partition) && newest.is_some_and(is_worth_merging),
+            is_charged: scan_sources::is_charged(partition),
+            wants_scan_merge: scan_sources::is_merge_worth_it(partition, self.scan_merge_limit),
+        }
+    }
+
+    /// The frozen generations of a partition, and whether it blocks flushes.
+    fn of_target(targets: &Targets, partition: &Partition) -> (Option<Frozen>, bool) {
+        let frozen = targets.frozen_of(partition);
+        let tables = frozen.iter().flat_map(Generation::tables);
+        let oldest = tables.map(|(_, table)| table.meta().number).min();
+        let frozen = (!frozen.is_empty()).then_some(Frozen {
+            oldest_file: oldest,
+        });
         let has_all = partition.generations.len() >= MAX_GENERATIONS;
         let blocks_flushes = has_all && !targets.take_tables_in(partition.id);
-        (has_frozen, blocks_flushes)
+        (frozen, blocks_flushes)
     }
 
     /// The join of a partition with the next, if both are of one keyspace and it is due.
@@ -101,15 +131,14 @@ impl PartitionFigures {
         let Some((facts, partition)) = known else {
             return;
         };
-        let (has_frozen, blocks_flushes) = PartitionFigures::of_target(targets, partition);
-        if (facts.has_frozen, facts.blocks_flushes) != (has_frozen, blocks_flushes) {
-            let facts = PartitionFacts {
-                has_frozen,
-                blocks_flushes,
-                ..facts.clone()
-            };
-            self.partitions.set(id, Some(facts));
-        }
+        let (frozen, blocks_flushes) = PartitionFigures::of_target(targets, partition);
+        let facts = PartitionFacts {
+            frozen,
+            blocks_flushes,
+            for_scans: self.for_scans(targets, partition),
+            ..facts.clone()
+        };
+        self.partitions.set(id, Some(facts));
     }
 }
 
@@ -123,6 +152,11 @@ impl CatalogState {
     pub(super) fn note_target(&mut self, id: PartitionId) {
         let (version, targets) = (&self.version, &self.targets);
         self.figures.note_target(version, targets, id);
+    }
+
+    /// Scans have charged much to a partition, or what they had charged is spent.
+    pub(crate) fn note_charged(&mut self, id: PartitionId) {
+        self.figures.note(&self.version, &self.targets, id);
     }
 
     /// The partitions that have frozen generations, the most urgent first.
@@ -163,14 +197,36 @@ impl CatalogState {
     /// Whether the figures are those that all partitions come to.
     #[cfg(any(test, debug_assertions))]
     pub(crate) fn check_figures(&self) -> Result<(), String> {
-        let all = PartitionFigures::new(&self.version, &self.targets, self.figures.limits);
-        if all.partitions == self.figures.partitions {
+        let known = &self.figures;
+        let all = PartitionFigures::new(
+            &self.version,
+            &self.targets,
+            known.limits,
+            known.scan_merge_limit,
+        );
+        if all.partitions == known.partitions {
             return Ok(());
         }
         let mut ids = self.version.partitions().iter().map(|p| p.id);
-        let of = |figures: &PartitionFigures, id| figures.partitions.get(id).cloned();
-        let differs = ids.find(|id| of(&all, *id) != of(&self.figures, *id));
-        Err(format!("the figures of {differs:?} are others"))
+        // Readers charge meanwhile, and report it later.
+        let of = |figures: &PartitionFigures, id| {
+            let facts = figures.partitions.get(id)?;
+            let for_scans = ForScans {
+                has_many_tables: facts.for_scans.has_many_tables,
+                ..ForScans::default()
+            };
+            Some(PartitionFacts {
+                for_scans,
+                ..facts.clone()
+            })
+        };
+        match ids.find(|id| of(&all, *id) != of(known, *id)) {
+            Some(id) => Err(format!("the figures of {id:?} are others")),
+            None if all.partitions.len() != known.partitions.len() => {
+                Err("there are figures of partitions that are gone".to_owned())
+            }
+            None => Ok(()),
+        }
     }
 }
 

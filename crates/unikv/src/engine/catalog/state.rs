@@ -119,7 +119,7 @@ impl CatalogState {
 
     /// Whether the partition has an open generation that may be frozen.
     pub(crate) fn may_freeze(&self, partition: &Partition) -> bool {
-        partition.generations.len() < MAX_GENERATIONS && self.targets.contains_key(&partition.id)
+        self.targets.may_freeze(partition)
     }
 
     /// Freezes every open generation that may be frozen; whether there was one.

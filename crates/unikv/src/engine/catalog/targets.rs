@@ -7,7 +7,7 @@
 
 use super::CatalogState;
 use crate::base::keys::PartitionId;
-use crate::jobs::flush::placing::{FlushTarget, GenerationLimits};
+use crate::jobs::flush::placing::{FlushTarget, GenerationLimits, MAX_GENERATIONS};
 use crate::version::{Generation, Partition, Version};
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -40,6 +40,11 @@ impl Targets {
             Some((newest, older)) if target.is_some_and(|t| t.generation == newest.id) => older,
             _ => &partition.generations,
         }
+    }
+
+    /// Whether the partition has an open generation that may be frozen.
+    pub(super) fn may_freeze(&self, partition: &Partition) -> bool {
+        partition.generations.len() < MAX_GENERATIONS && self.0.contains_key(&partition.id)
     }
 
     /// Whether a generation of the partition takes tables, unless it is too large for more.

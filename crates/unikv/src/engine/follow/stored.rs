@@ -56,7 +56,7 @@ impl Follow {
         let (version, space) = (&view.version, &self.shared.space);
         let targets = Targets::resumed(version, space.generation_limits(version));
         let limits = space.partition_limits();
-        let figures = PartitionFigures::new(version, &targets, limits);
+        let figures = PartitionFigures::new(version, &targets, limits, usize::MAX);
         let gone = version.gone_partitions().filter(|p| !p.is_empty());
         let facts = Facts {
             partitions: figures.partitions(),
@@ -81,7 +81,9 @@ impl Follow {
                 .map(PartitionId)
                 .into_iter()
                 .collect();
-            let at = due.iter().position(|due| due.job == rules::JOIN_LAST.name);
+            let at = due
+                .iter()
+                .position(|due| due.job == rules::join::JOIN_LAST.name);
             due.insert(at.unwrap_or(due.len()), DueJob::new(COLLECT, &of, why));
         }
         due

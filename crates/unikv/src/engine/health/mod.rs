@@ -239,17 +239,6 @@ impl Health {
         there.then(|| self.failures.lock().get(&(job, partition)).cloned())?
     }
 
-    /// Whether a job that has failed is in backoff at `now`.
-    pub(crate) fn is_in_backoff(
-        &self,
-        job: JobName,
-        partition: Option<PartitionId>,
-        now: Duration,
-    ) -> bool {
-        self.failure(job, partition)
-            .is_some_and(|failure| failure.retry_at > now)
-    }
-
     /// How long from `now` until the first job in backoff is retried, of those that are asked for.
     pub(crate) fn backoff_left(
         &self,
@@ -286,18 +275,22 @@ mod tests {
     fn a_failing_job_rests_longer_each_time_up_to_a_minute() {
         let (health, id) = (Health::default(), PartitionId(3));
         let mut now = Duration::ZERO;
+        let is_in_backoff = |job, id, at| {
+            let failure = health.failure(job, Some(id));
+            failure.is_some_and(|failure| failure.retry_at > at)
+        };
         let mut rests = Vec::new();
         for _ in 0..9 {
             health.job_failed(MERGE, Some(id), failing(), now);
             let rest = health.backoff_left(|_| true, now).unwrap();
-            assert!(health.is_in_backoff(MERGE, Some(id), now + rest / 2));
-            assert!(!health.is_in_backoff(MERGE, Some(id), now + rest));
+            assert!(is_in_backoff(MERGE, id, now + rest / 2));
+            assert!(!is_in_backoff(MERGE, id, now + rest));
             rests.push(rest.as_secs());
             now += rest;
         }
         assert_eq!(rests, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
-        assert!(!health.is_in_backoff(COLLECT, Some(id), Duration::ZERO));
-        assert!(!health.is_in_backoff(MERGE, Some(PartitionId(4)), Duration::ZERO));
+        assert!(!is_in_backoff(COLLECT, id, Duration::ZERO));
+        assert!(!is_in_backoff(MERGE, PartitionId(4), Duration::ZERO));
         health.job_succeeded(MERGE, Some(id));
         assert!(!health.has_failures());
         health.job_failed(MERGE, Some(id), failing(), now);

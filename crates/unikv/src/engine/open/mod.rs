@@ -335,7 +335,8 @@ impl<'a> Opening<'a> {
         let targets = Targets::resumed(&version, self.limits());
         let limits =
             PartitionLimits::new(self.options.partition_bytes, self.options.unsorted_bytes);
-        let figures = PartitionFigures::new(&version, &targets, limits);
+        let scan_merge_limit = self.options.scan_merge_limit as usize;
+        let figures = PartitionFigures::new(&version, &targets, limits, scan_merge_limit);
         let version = Arc::new(version);
         let in_memory = memtables.iter().filter_map(|m| m.table.max_seq()).max();
         let view = View {

@@ -20,7 +20,7 @@ use toward::Left;
 pub(crate) use toward::Toward;
 
 use crate::base::bounds::engine_key;
-use crate::base::keys::KeyspaceId;
+use crate::base::keys::{KeyspaceId, PartitionId};
 use crate::base::seeded::seeded;
 use crate::engine::memory::IteratorCharge;
 use crate::engine::read::moment::Registered;
@@ -199,7 +199,7 @@ impl Iter {
             Toward::Upper => &mut self.front,
             Toward::Lower => &mut self.back,
         };
-        let is_charged = self.holder.with_position(|position| {
+        let charged = self.holder.with_position(|position| {
             loop {
                 let view = &position.view;
                 let slot = match toward {
@@ -223,7 +223,7 @@ impl Iter {
                     }
                 };
                 let gathered = end.gather(cursor, toward, at, range, batch_bytes);
-                let (is_charged, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
+                let (mut charged, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
                 if let Err(error) = gathered {
                     *slot = None;
                     // What was met before the error is handed out. The next batch begins after it:
@@ -236,12 +236,12 @@ impl Iter {
                         return Err(error);
                     }
                 }
-                let is_charged = end.fetch(view)? || is_charged;
+                charged.extend(end.fetch(view)?);
                 position.count();
-                return Ok(is_charged);
+                return Ok(charged);
             }
         })?;
-        wake_if(is_charged, &self.holder);
+        wake_for(charged, &self.holder);
         self.account();
         Ok(())
     }
@@ -363,10 +363,12 @@ impl Iter {
     }
 }
 
-/// Wakes the background if a merge of keys, clustering, or all blocks of a table may be worth their
-/// cost now.
-fn wake_if(is_charged: bool, holder: &ViewHolder) {
+/// Wakes the background if a merge of keys or clustering may be worth their cost now in these
+/// partitions, or all blocks of a table.
+fn wake_for(charged: Vec<PartitionId>, holder: &ViewHolder) {
     let read = holder.moment().read();
+    let is_charged = !charged.is_empty();
+    charged.into_iter().for_each(|id| read.charged.report(id));
     if read.core.cache.are_blocks_wanted() || is_charged {
         read.core.work.notify();
     }

@@ -14,8 +14,9 @@ pub(crate) mod timed;
 pub(crate) mod value_reader;
 pub(crate) mod views;
 
+use crate::base::account::Reports;
 use crate::base::bounds::with_engine_key;
-use crate::base::keys::{KeyspaceId, MAX_USER_KEY_LEN, SeqNo};
+use crate::base::keys::{KeyspaceId, MAX_USER_KEY_LEN, PartitionId, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Guard, Mutex, Weakness, is_weak, order};
 use crate::engine::backpressure::Backpressure;
@@ -66,6 +67,8 @@ pub(crate) struct ReadState {
     pub(crate) visible_seq: AtomicU64,
     pub(crate) views: Views,
     pub(crate) reads: ReadCounters,
+    /// The partitions to which scans have charged so much that it is time to look.
+    pub(crate) charged: Reports<PartitionId>,
 }
 
 impl ReadState {
@@ -86,6 +89,7 @@ impl ReadState {
             visible_seq: AtomicU64::new(last_seq.0),
             views: Views::default(),
             reads: ReadCounters::default(),
+            charged: Reports::default(),
         })
     }
 

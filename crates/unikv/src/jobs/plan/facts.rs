@@ -2,10 +2,17 @@
 //! handle or lock is in it.
 
 use crate::base::keys::PartitionId;
-use crate::jobs::plan::JobName;
+use crate::base::seeded::seeded;
 use crate::jobs::plan::partitions::{JoinFacts, Partitions};
+use crate::jobs::plan::{JobName, Pass};
 use std::collections::BTreeSet;
 use std::time::Duration;
+
+/// How long nobody must have written before work for idle times begins.
+pub(crate) const IDLE: Duration = Duration::from_secs(1);
+/// How long until what serves scans alone is merged early: a writer who pauses is not to wait
+/// for it.
+pub(crate) const IDLE_FOR_SCANS: Duration = Duration::from_secs(5);
 
 /// What is known when something is to be decided. Times are on the runtime's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +34,51 @@ pub(crate) struct Facts<'a> {
     /// When the job clock is to be noted; `None`: nothing expires.
     pub(crate) note_clock_at: Option<Duration>,
     pub(crate) hints: Hints,
+    pub(crate) idle: Idle,
+    /// Bytes that one job reads of several partitions.
+    pub(crate) most_together_bytes: u64,
+    pub(crate) garbage: Garbage,
     pub(crate) wishes: TableWishes,
+    pub(crate) scans: Scans,
     pub(crate) held_back: Vec<HeldBack>,
+    /// How often work of no use is to be done.
+    #[cfg(test)]
+    pub(crate) chores: usize,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Idle {
+    /// How long it is known that nobody writes.
+    pub(crate) time: Duration,
+    /// A caller waits for the background: work for idle times begins at once.
+    pub(crate) is_asked_for: bool,
+}
+
+/// What there is to reclaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Garbage {
+    pub(crate) bytes: u64,
+    /// Collection begins at this many.
+    pub(crate) begins_at: u64,
+    /// Of the present choice of files, the part that can be reclaimed now.
+    pub(crate) next: Option<Pass>,
+    /// In what time more may have expired; `None`: nothing expires.
+    pub(crate) look_again_in: Option<Duration>,
+}
+
+/// What would make scans cheaper, beside the figures of the partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Scans {
+    /// The options let values be copied for scans.
+    pub(crate) may_cluster: bool,
+    /// How long slices give way to look-ups; `None`: they do not.
+    pub(crate) give_way_for: Option<Duration>,
+    /// Of the present choice of files, the slice that can be copied now.
+    pub(crate) next_slice: Option<Pass>,
+    /// Partitions with an open generation of which much may be tombstones. Nobody has counted them.
+    pub(crate) tombstones: Vec<PartitionId>,
+    /// Some tables have no pointer index, and there is room for those of all.
+    pub(crate) lack_indexes: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +155,31 @@ impl Facts<'_> {
     /// Whether no job holds the partition, or only its failure is in question.
     pub(crate) fn is_free(&self, id: PartitionId, filter: Filter) -> bool {
         matches!(filter, Filter::Failure(_)) || !self.leased.contains(&id)
+    }
+
+    /// In what time writers will have been idle for `wait` if they stay so; `None`: they have.
+    pub(crate) fn idle_in(&self, wait: Duration) -> Option<Duration> {
+        let left = wait.saturating_sub(self.idle.time);
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// In what time values may be copied as nobody writes; `None`: they may, or never may.
+    pub(crate) fn clusters_in(&self) -> Option<Duration> {
+        if !self.scans.may_cluster || self.idle.is_asked_for {
+            return None;
+        }
+        self.idle_in(IDLE)
+    }
+
+    /// Whether values may be copied for scans.
+    pub(crate) fn may_cluster(&self) -> bool {
+        self.scans.may_cluster && !self.disk.is_full
+    }
+
+    /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
+    pub(crate) fn clusters_when_idle(&self) -> bool {
+        let is_idle = self.clusters_in().is_none() || seeded!(ClusterUncharged);
+        self.may_cluster() && is_idle && self.memtables.sealed == 0
     }
 
     /// Whether a job has failed there and has not succeeded since.

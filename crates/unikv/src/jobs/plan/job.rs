@@ -1,16 +1,25 @@
 //! What a job does, as a value: which work, with its inputs.
 
-use crate::base::keys::{GenerationId, PartitionId};
-use crate::jobs::compact::parts::{MergePlan, partitions_of};
+use crate::base::keys::{FileNumber, PartitionId};
+
+/// A pass over the key tables of some partitions, in key order, which moves the values that they
+/// have in some files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pass {
+    pub(crate) partitions: Vec<PartitionId>,
+    pub(crate) files: Vec<FileNumber>,
+}
 
 /// One piece of work.
+#[derive(Clone)]
 pub(crate) enum Job {
     /// The oldest sealed memtable, and those after it that are short.
     Flush,
-    Merge(Vec<MergePlan>),
-    Collect(Vec<MergePlan>),
+    /// The oldest frozen generations of some partitions, the most urgent first.
+    Merge(Vec<PartitionId>),
+    Collect(Pass),
     /// Values are moved to where their neighbours are.
-    Cluster(Vec<MergePlan>),
+    Cluster(Pass),
     /// The UnsortedStores of these partitions are to be merged before values move.
     FreezeToCluster(Vec<PartitionId>),
     Split(PartitionId),
@@ -23,8 +32,8 @@ pub(crate) enum Job {
     FreezeForSpace,
     /// The open generation of a partition, if much of it is tombstones.
     FreezeTombstones(PartitionId),
-    /// A partition's newest generation when the job was found.
-    ScanMerge(PartitionId, GenerationId),
+    /// The keys of a partition's newest generation.
+    ScanMerge(PartitionId),
     /// The pointer index of one table, or the key blocks.
     PointerIndex,
     KeyBlocks,
@@ -35,19 +44,19 @@ pub(crate) enum Job {
     NoteHints,
     NoteClock,
     #[cfg(test)]
-    Chore(PartitionId, std::sync::Arc<Chores>),
+    Chore(PartitionId),
 }
 
 impl Job {
     /// The partitions that it holds while it runs. A failure is one of the first.
     pub(crate) fn partitions(&self) -> Vec<PartitionId> {
         match self {
-            Job::Merge(plans) | Job::Collect(plans) | Job::Cluster(plans) => partitions_of(plans),
-            Job::Split(id) | Job::FreezeTombstones(id) | Job::ScanMerge(id, _) => vec![*id],
+            Job::Merge(ids) | Job::Clear(ids) | Job::JoinGone(ids) => ids.clone(),
+            Job::Collect(pass) | Job::Cluster(pass) => pass.partitions.clone(),
+            Job::Split(id) | Job::FreezeTombstones(id) | Job::ScanMerge(id) => vec![*id],
             Job::Join(sides) => sides.to_vec(),
-            Job::Clear(ids) | Job::JoinGone(ids) => ids.clone(),
             #[cfg(test)]
-            Job::Chore(id, _) => vec![*id],
+            Job::Chore(id) => vec![*id],
             Job::Flush
             | Job::FreezeToCluster(_)
             | Job::FreezeForSpace
@@ -59,14 +68,4 @@ impl Job {
             | Job::NoteClock => Vec::new(),
         }
     }
-}
-
-/// Work of no use, to be done again and again.
-#[cfg(test)]
-#[derive(Default)]
-pub(crate) struct Chores {
-    pub(crate) due: std::sync::atomic::AtomicUsize,
-    /// How many of the next runs fail.
-    pub(crate) failing: std::sync::atomic::AtomicUsize,
-    pub(crate) runs: std::sync::atomic::AtomicUsize,
 }

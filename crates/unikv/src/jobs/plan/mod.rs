@@ -2,9 +2,6 @@
 //!
 //! Invariants: a rule is a function of [`Facts`] and [`Filter`]: the same facts give the same job.
 //! Nothing here takes a lock, looks at a clock, or reads a file (`tests/layers.rs`).
-//!
-//! Rules whose facts are not plain data yet stand in `engine/background/kinds`, whose list has the
-//! order of all.
 
 pub(crate) mod facts;
 mod job;
@@ -13,9 +10,7 @@ pub(crate) mod rules;
 mod why;
 
 pub(crate) use facts::{Facts, Filter};
-#[cfg(test)]
-pub(crate) use job::Chores;
-pub(crate) use job::Job;
+pub(crate) use job::{Job, Pass};
 use std::time::Duration;
 pub(crate) use why::Why;
 
@@ -26,9 +21,14 @@ pub(crate) type JobName = &'static str;
 pub(crate) const FLUSH: JobName = "flush";
 pub(crate) const MERGE: JobName = "merge";
 pub(crate) const COLLECT: JobName = "garbage collection";
+pub(crate) const CLUSTER: JobName = "clustering";
+pub(crate) const SCAN_MERGE: JobName = "scan merge";
+
+/// Partitions that one job takes, at most.
+pub(crate) const MOST_TOGETHER: usize = 64;
 
 /// What a rule goes by of the catalog: it is looked up for that rule alone.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OfCatalog {
     Nothing,
     /// Whether flushes wait for merges.
@@ -37,19 +37,66 @@ pub(crate) enum OfCatalog {
     Gone,
     /// Whether flushes wait for merges, and the joins of partitions of keyspaces that are gone.
     Joins,
+    /// The partition for whose merge flushes wait, and how much one job takes together.
+    Merges,
+    /// What of the present choice of files with garbage can be reclaimed now.
+    Collections,
+    /// The open generations of which much may be tombstones.
+    Tombstones,
+    /// What of the present choice of spread values can be copied now.
+    Slices,
+    /// Whether tables lack indexes.
+    Indexes,
+}
+
+/// What a failure means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// It is one of the database until the job has succeeded, which is tried again after a pause.
+    Retried,
+    /// It is counted: the job is for speed alone.
+    Counted,
 }
 
 /// When one kind of job is due.
+#[derive(Clone, Copy)]
 pub(crate) struct Rule {
     pub(crate) name: JobName,
     pub(crate) of_catalog: OfCatalog,
     /// Whether it serves reads alone: it may become due without anybody's knowing.
     pub(crate) is_for_reads: bool,
+    pub(crate) on_failure: OnFailure,
+    /// For whom it is asked where what is due is only listed: a choice of files takes long, and
+    /// workers keep theirs.
+    pub(crate) listed_for: Filter,
     /// The most urgent job among those that the filter lets through, and why it is due.
     pub(crate) find: fn(&Facts<'_>, Filter) -> Option<(Job, Why)>,
     /// In what time it may become due without a notification; `None`: time alone makes no
     /// difference.
     pub(crate) due_in: fn(&Facts<'_>) -> Option<Duration>,
+}
+
+/// A job that a rule has found.
+pub(crate) struct Planned {
+    pub(crate) rule: Rule,
+    pub(crate) job: Job,
+    pub(crate) why: Why,
+}
+
+/// The most urgent job of these rules among those that the filter lets through. `look_up` adds to
+/// the facts what a rule goes by of the catalog.
+pub(crate) fn plan<'f>(
+    rules: &[Rule],
+    facts: &mut Facts<'f>,
+    filter: Filter,
+    mut look_up: impl FnMut(&mut Facts<'f>, OfCatalog),
+) -> Option<Planned> {
+    rules.iter().find_map(|rule| {
+        look_up(facts, rule.of_catalog);
+        let (job, why) = (rule.find)(facts, filter)?;
+        let rule = *rule;
+        Some(Planned { rule, job, why })
+    })
 }
 
 #[cfg(test)]

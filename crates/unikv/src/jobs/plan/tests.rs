@@ -2,27 +2,12 @@
 //! `tests/decisions.txt` again.
 
 use super::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, TableWishes, Vacant};
-use super::partitions::{JoinFacts, PartitionFacts, Partitions};
-use super::rules::{
-    CLEAR, CLOCK_NOTES, FLUSHES, FREEZE_FOR_SPACE, HINT_NOTES, JOIN_BEFORE_MERGES, JOIN_LAST,
-    KEY_BLOCKS, POINTER_INDEX, SPLIT, WARM_START, merge,
-};
-use super::{FLUSH, Facts, Filter, JobName, MERGE, Rule, Why};
+use super::partitions::{Frozen, JoinFacts, PartitionFacts, Partitions};
+use super::rules;
+use super::{FLUSH, Facts, Filter, JobName, MERGE, Why};
 use crate::base::keys::PartitionId;
 use std::fmt::Write as _;
 use std::time::Duration;
-
-/// Before merges, and after them.
-const BEFORE: [Rule; 7] = [
-    FLUSHES,
-    CLOCK_NOTES,
-    CLEAR,
-    WARM_START,
-    SPLIT,
-    JOIN_BEFORE_MERGES,
-    FREEZE_FOR_SPACE,
-];
-const AFTER: [Rule; 4] = [POINTER_INDEX, KEY_BLOCKS, JOIN_LAST, HINT_NOTES];
 
 const NOW: Duration = Duration::from_secs(100);
 
@@ -197,7 +182,7 @@ fn unmerged(unsorted_bytes: u64) -> PartitionFacts {
     PartitionFacts {
         bytes: 2 * unsorted_bytes,
         unsorted_bytes,
-        has_frozen: true,
+        frozen: Some(Frozen::default()),
         ..PartitionFacts::default()
     }
 }
@@ -434,9 +419,9 @@ fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
     ]
 }
 
-/// What is due by a rule, and in which partitions.
-fn found_by(rules: &[Rule], facts: &Facts<'_>, filter: Filter) -> Vec<String> {
-    let found = rules.iter().filter_map(|rule| {
+/// What is due by each rule, and in which partitions.
+fn found(facts: &Facts<'_>, filter: Filter) -> Vec<String> {
+    let found = rules::all().filter_map(|rule| {
         let (job, why) = (rule.find)(facts, filter)?;
         Some(described(rule.name, &job.partitions(), why))
     });
@@ -461,10 +446,7 @@ fn decisions() -> String {
             ("failures", Filter::Failure(None)),
             ("failures of 1", Filter::Failure(Some(PartitionId(1)))),
         ] {
-            let mut due = found_by(&BEFORE, &facts, filter);
-            let merge = merge::most_urgent(&facts, filter);
-            due.extend(merge.map(|(id, why)| described(MERGE, &[id], why)));
-            due.extend(found_by(&AFTER, &facts, filter));
+            let mut due = found(&facts, filter);
             let is_other = !matches!(filter, Filter::Failure(Some(_)));
             if due.is_empty() && is_other {
                 due.push("nothing".to_owned());
@@ -473,8 +455,7 @@ fn decisions() -> String {
                 writeln!(text, "    {who}: {}", due.join(", then ")).unwrap();
             }
         }
-        let rules = BEFORE.iter().chain(&AFTER);
-        let later = rules.filter_map(|rule| Some((rule.name, (rule.due_in)(&facts)?)));
+        let later = rules::all().filter_map(|rule| Some((rule.name, (rule.due_in)(&facts)?)));
         for (name, time) in later.filter(|(_, time)| !time.is_zero()) {
             writeln!(text, "    in {} s: {name}", time.as_secs()).unwrap();
         }

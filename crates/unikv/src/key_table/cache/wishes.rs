@@ -2,23 +2,18 @@
 //! blocks at once.
 //!
 //! Invariant: a table is reported once, by the read whose charge reaches the cost, and taken off by
-//! the background, which makes what it wants or makes the next attempt cost more. Where nobody
-//! hears of them, as in a follower, none is kept.
+//! the background, which makes what it wants or makes the next attempt cost more.
 //!
-//! Locks: one for each list, leaves.
+//! Locks: those of the lists, leaves.
 
+use crate::base::account::Reports;
 use crate::base::keys::FileNumber;
-use crate::base::sync::Mutex;
-use crate::base::sync::atomic::Ordering;
-use crate::base::sync::unseen::AtomicBool;
-use std::collections::BTreeSet;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Wishes {
-    is_heard: AtomicBool,
-    indexes: Mutex<BTreeSet<FileNumber>>,
-    blocks: Mutex<BTreeSet<FileNumber>>,
+    indexes: Reports<FileNumber>,
+    blocks: Reports<FileNumber>,
 }
 
 /// What a table wants.
@@ -31,26 +26,12 @@ pub(crate) enum Wish {
 impl Wishes {
     /// Wishes are heard from now on.
     pub(crate) fn hear(&self) {
-        self.is_heard.store(true, Ordering::Relaxed);
+        self.indexes.hear();
+        self.blocks.hear();
     }
 
-    pub(in crate::key_table) fn report(&self, table: FileNumber, wish: Wish) {
-        if self.is_heard.load(Ordering::Relaxed) {
-            self.list(wish).lock().insert(table);
-        }
-    }
-
-    /// Whether any table wants this.
-    pub(crate) fn are_any(&self, wish: Wish) -> bool {
-        !self.list(wish).lock().is_empty()
-    }
-
-    /// Takes a table off the list.
-    pub(crate) fn take(&self, wish: Wish) -> Option<FileNumber> {
-        self.list(wish).lock().pop_first()
-    }
-
-    fn list(&self, wish: Wish) -> &Mutex<BTreeSet<FileNumber>> {
+    /// The tables that want this.
+    pub(crate) fn of(&self, wish: Wish) -> &Reports<FileNumber> {
         match wish {
             Wish::Index => &self.indexes,
             Wish::Blocks => &self.blocks,

@@ -139,7 +139,7 @@ impl KeyTable {
     }
 
     fn report_wish(&self) {
-        self.cache.wishes().report(self.meta.number, Wish::Index);
+        self.cache.wishes().of(Wish::Index).report(self.meta.number);
     }
 
     /// Whether an index is worth its cost that nobody is making.

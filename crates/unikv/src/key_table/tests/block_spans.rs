@@ -117,7 +117,10 @@ fn scans_that_waited_often_wait_no_more() {
     let wishes = cache.wishes();
     let number = Some(table.meta().number);
     assert_eq!(
-        [wishes.take(Wish::Blocks), wishes.take(Wish::Blocks)],
+        [
+            wishes.of(Wish::Blocks).take(),
+            wishes.of(Wish::Blocks).take()
+        ],
         [number, None]
     );
 

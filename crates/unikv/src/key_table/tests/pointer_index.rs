@@ -135,16 +135,16 @@ fn an_index_becomes_worth_its_cost_once() {
     let wishes = cache.wishes();
     let unheard = table_of(&model, &cache);
     unheard.want_index();
-    assert_eq!(wishes.take(Wish::Index), None);
+    assert_eq!(wishes.of(Wish::Index).take(), None);
     wishes.hear();
     let table = table_of(&model, &cache);
     assert!(!table.wants_index() && !table.make_index(SEED));
     let worth = (0..1000).filter(|_| table.count_lookup()).count();
     assert!(worth == 1 && table.wants_index());
-    assert!(wishes.are_any(Wish::Index) && !wishes.are_any(Wish::Blocks));
+    assert!(wishes.of(Wish::Index).are_any() && !wishes.of(Wish::Blocks).are_any());
     let number = table.meta().number;
-    assert_eq!(wishes.take(Wish::Index), Some(number));
-    assert_eq!(wishes.take(Wish::Index), None, "it is reported once");
+    assert_eq!(wishes.of(Wish::Index).take(), Some(number));
+    assert_eq!(wishes.of(Wish::Index).take(), None, "it is reported once");
     assert!(table.make_index(SEED) && !table.wants_index());
     // That it is wanted beside the index costs later look-ups nothing.
     table.want_index();
@@ -152,7 +152,7 @@ fn an_index_becomes_worth_its_cost_once() {
     assert!(table.index().is_none());
     cache.set_capacity(1 << 20);
     assert!((0..1000).any(|_| table.count_lookup()));
-    assert_eq!(wishes.take(Wish::Index), Some(number));
+    assert_eq!(wishes.of(Wish::Index).take(), Some(number));
     // Without room, each attempt costs more.
     let small = ReadCache::new(1 << 10);
     let table = table_of(&model, &small);

@@ -7,7 +7,6 @@
 use crate::engine::background::Background;
 use crate::engine::catalog::CatalogState;
 use crate::jobs::space::tombstones;
-use crate::partition::scan_sources;
 use crate::version::Partition;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,11 +31,6 @@ impl Background {
             };
         let many = tombstones::perhaps_many(version).collect();
         are_all("counting tombstones", many, &|p| self.counted.is_due(p))?;
-        let limit = self.core.options.scan_merge_limit as usize;
-        let many = scan_sources::perhaps_many(version, limit).collect();
-        are_all("a scan merge", many, &|p| {
-            let newest = p.generations.first();
-            newest.is_some_and(|newest| scan_sources::is_merge_worth_it(newest, limit))
-        })
+        Ok(())
     }
 }

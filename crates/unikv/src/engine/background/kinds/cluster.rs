@@ -11,25 +11,18 @@
 //!   left follows from the version; the next slice takes from the same choice ([`Round`]).
 //! - It is for speed alone: one that fails is no failure of the database.
 
-use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::keys::FileNumber;
 use crate::base::seeded::{seeded, slip};
-use crate::base::sync::atomic::Ordering;
-use crate::engine::background::idle::IDLE;
 use crate::engine::background::passes::{Choice, Look, MOST_TOGETHER_BYTES, Round};
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, JobKind};
-use crate::engine::catalog::CatalogState;
-use crate::engine::health::{JobName, MERGE};
-use crate::error::{Error, Result};
+use crate::engine::background::{Background, Ended};
+use crate::error::Result;
 use crate::jobs::compact::parts::MergeInputs;
-use crate::jobs::compact::parts::MergePlan;
 use crate::jobs::compact::{cluster, gc};
-use crate::jobs::plan::{Filter, Job, Why};
+use crate::jobs::plan::{CLUSTER, Facts, Filter, Pass};
 use crate::jobs::space::garbage::Pressure;
-use crate::options::Clustering;
 use crate::partition::scan_sources;
 use crate::record::RecordFile;
-use crate::version::{Generation, Partition, Version};
+use crate::version::{Partition, Version};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,11 +36,6 @@ const FREE_PART: u64 = 4;
 /// Stretches of values that a key table may have, and where writers are idle.
 const STRETCHES: usize = 6;
 const STRETCHES_WHEN_IDLE: usize = 4;
-/// An UnsortedStore of no more tables is not merged for scans alone.
-const FEW_TABLES: usize = 3;
-
-/// Clusters what is fragmented, where that is worth its cost or while writers are idle.
-pub(crate) struct Clusterings;
 
 /// Bytes that may still be copied over the life of a database.
 struct Copies {
@@ -57,54 +45,22 @@ struct Copies {
     of_all: u64,
 }
 
-impl JobKind for Clusterings {
-    fn name(&self) -> JobName {
-        "clustering"
-    }
-
-    fn is_for_reads(&self) -> bool {
-        true
-    }
-
-    fn is_listed_for(&self) -> Filter {
-        Filter::Worker
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        background.plan_clustering(ask)
-    }
-
-    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
-        let waits = [
-            background.idle_begins_in(now),
-            background.gives_way_for(now),
-        ];
-        waits.into_iter().flatten().min()
-    }
-
-    fn failed(&self, background: &Background, partition: Option<PartitionId>, _: &Error) {
-        let failed = &background.core.counters.failed_clusterings;
-        failed.fetch_add(1, Ordering::Relaxed);
-        background.passes.failed(partition);
-        background.passes.clusterings.end();
-    }
+/// What slices are chosen by.
+struct Slices<'a> {
+    version: &'a Arc<Version>,
+    facts: &'a Facts<'a>,
+    filter: Filter,
+    is_idle: bool,
+    copies: Copies,
 }
 
 impl Background {
-    /// In what time writers will have been idle for long enough if they stay so; `None`: they have,
-    /// or it makes no difference.
-    pub(super) fn idle_begins_in(&self, now: Duration) -> Option<Duration> {
-        if self.core.options.clustering != Clustering::Automatic || self.idle.asked.any() {
-            return None;
-        }
-        self.idle_in(IDLE, now)
-    }
-
     /// Copies the values of a slice.
-    pub(in crate::engine::background) fn run_slice(&self, plans: &[MergePlan]) -> Result<Ended> {
+    pub(in crate::engine::background) fn run_slice(&self, slice: &Pass) -> Result<Ended> {
+        let plans = self.plans_of(slice, MergeInputs::cluster);
         let (ran, took, misses) = self
             .core
-            .beside_look_ups(|| self.run_plans(&Clusterings, plans));
+            .beside_look_ups(|| self.run_plans(CLUSTER, &plans));
         let charged = scan_sources::charged_in_all(&self.read.view.load().version);
         self.passes.ended(self.core.now(), took, misses, charged);
         ran
@@ -112,79 +68,44 @@ impl Background {
 
     /// How long slices give way to look-ups if nobody scans; `None`: they do not, as where somebody
     /// waits for the background.
-    fn gives_way_for(&self, now: Duration) -> Option<Duration> {
-        if self.idle.asked.any() {
+    pub(in crate::engine::background) fn gives_way_for(
+        &self,
+        facts: &Facts<'_>,
+    ) -> Option<Duration> {
+        if facts.idle.is_asked_for {
             return None;
         }
         let charged = || scan_sources::charged_in_all(&self.read.view.load().version);
-        self.passes.rest_left(now, charged)
+        self.passes.rest_left(facts.now, charged)
     }
 
-    /// Whether values may be copied for scans.
-    fn may_cluster(&self) -> bool {
-        self.core.options.clustering == Clustering::Automatic && !self.space.full_disk.is_full()
-    }
-
-    /// Whether writers are idle and values may be copied. Writers that wait for a flush are not.
-    pub(crate) fn clusters_when_idle(&self) -> bool {
-        self.may_cluster()
-            && (self.idle_begins_in(self.core.now()).is_none() || seeded!(ClusterUncharged))
-            && self.read.view.load().sealed.is_empty()
-    }
-
-    /// What is due now.
-    fn plan_clustering(&self, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        if !self.may_cluster() {
-            return None;
-        }
-        let is_idle = self.clusters_when_idle();
-        let catalog = ask.catalog;
-        let partitions = catalog.version.partitions();
-        // To look what is to be moved takes longer.
-        let is_charged =
-            |p: &Arc<Partition>| p.scan_cost.charged() >= scan_sources::least_charge(p);
-        if !is_idle && !partitions.iter().any(is_charged) {
-            return None;
-        }
-        if is_idle {
-            let many = catalog
-                .version
-                .partitions_where(|s| s.most_tables > FEW_TABLES as u64);
-            let due: Vec<_> = many
-                .filter(|p| is_worth_merging(catalog, p))
-                .filter(|p| self.core.health.failure(MERGE, Some(p.id)).is_none())
-                .map(|p| p.id)
-                .collect();
-            if !due.is_empty() {
-                let partitions = due.len();
-                return Some((Job::FreezeToCluster(due), Why::ManyTables { partitions }));
-            }
-        }
-        if self.gives_way_for(self.core.now()).is_some() {
-            return None;
-        }
-        let copies = self.most_copies(&catalog.version);
-        let present = self.next_of_round(ask, is_idle, &copies);
-        let plans = present.or_else(|| self.begin_round(ask, is_idle, &copies))?;
-        let partitions = plans.len();
-        let why = Why::Spread {
-            partitions,
-            is_idle,
+    /// What of the present choice, or of a new one, can be copied now.
+    pub(in crate::engine::background) fn next_slice(
+        &self,
+        facts: &Facts<'_>,
+        version: &Arc<Version>,
+        filter: Filter,
+    ) -> Option<Pass> {
+        let slices = Slices {
+            version,
+            facts,
+            filter,
+            is_idle: facts.clusters_when_idle(),
+            copies: self.most_copies(version),
         };
-        (partitions > 0).then_some((Job::Cluster(plans), why))
+        let present = self.next_of_round(&slices);
+        let slice = present.or_else(|| self.begin_round(&slices))?;
+        (!slice.partitions.is_empty()).then_some(slice)
     }
 
     /// A slice of the present choice; it is empty while others work on the rest. `None`: no choice
     /// serves any more.
-    fn next_of_round(
-        &self,
-        ask: &Ask<'_>,
-        is_idle: bool,
-        copies: &Copies,
-    ) -> Option<Vec<MergePlan>> {
+    fn next_of_round(&self, slices: &Slices<'_>) -> Option<Pass> {
         let rounds = &self.passes.clusterings;
+        let &Slices {
+            version, is_idle, ..
+        } = slices;
         let round = rounds.present(|choice| choice.is_idle == is_idle)?;
-        let version = &ask.catalog.version;
         let left_alone = self.space.left_alone(version);
         let victims = round.files_in(version, |file| !left_alone.contains(file));
         let live = victims
@@ -195,27 +116,29 @@ impl Background {
             return None;
         }
         let numbers = gc::numbers(&victims);
-        let most = copies.of(round.purpose.is_of_stretches);
+        let most = slices.copies.of(round.purpose.is_of_stretches);
         let slice_bytes = self.slice_bytes(version);
         let most_bytes = slice_bytes.max(MOST_TOGETHER_BYTES).min(most);
         let look = Look {
             version,
-            is_free: &|id| ask.is_free(id),
+            is_free: &|id| slices.facts.is_free(id, slices.filter),
             bytes_in: &|partition| bytes_in(partition, &numbers),
             cost_if_due: &|bytes, partition| {
                 let cost = bytes.min(slice_bytes);
-                let may_move = self.may_move(ask, partition);
+                let may_move = self.may_move(slices, partition);
                 (may_move && is_due(cost, partition, most, is_idle)).then_some(cost)
             },
         };
         let partitions = rounds.next(&round, most_bytes, &look)?;
-        let plans = partitions.iter().map(|p| plan_of(p, &victims));
-        Some(plans.collect())
+        let files = victims.iter().map(|file| file.meta().number).collect();
+        Some(Pass { partitions, files })
     }
 
     /// Makes a new choice. Its first slice.
-    fn begin_round(&self, ask: &Ask<'_>, is_idle: bool, copies: &Copies) -> Option<Vec<MergePlan>> {
-        let version = &ask.catalog.version;
+    fn begin_round(&self, slices: &Slices<'_>) -> Option<Pass> {
+        let &Slices {
+            version, is_idle, ..
+        } = slices;
         let most_stretches = if is_idle {
             STRETCHES_WHEN_IDLE
         } else {
@@ -225,9 +148,9 @@ impl Background {
         for (is_of_stretches, most_stretches) in [(true, most_stretches), (false, usize::MAX)] {
             let victims = self.fragmented(version, is_idle, most_stretches);
             let numbers = gc::numbers(&victims);
-            let most = copies.of(is_of_stretches);
+            let most = slices.copies.of(is_of_stretches);
             let partitions = version.partitions().iter();
-            let partitions = partitions.filter(|p| self.may_move(ask, p));
+            let partitions = partitions.filter(|p| self.may_move(slices, p));
             let partitions = partitions.map(|p| (bytes_in(p, &numbers), p));
             let cost = |bytes: u64| bytes.min(slice_bytes);
             let mut due: Vec<_> = partitions
@@ -242,15 +165,15 @@ impl Background {
                 let partitions = due.iter().map(|(_, partition)| partition.id);
                 let round = Round::new(&victims, partitions, choice);
                 self.passes.clusterings.begin(round);
-                return self.next_of_round(ask, is_idle, copies);
+                return self.next_of_round(slices);
             }
         }
         None
     }
 
     /// Whether a slice may work on a partition.
-    fn may_move(&self, ask: &Ask<'_>, partition: &Partition) -> bool {
-        ask.is_free(partition.id) && !self.passes.has_failed(partition.id)
+    fn may_move(&self, slices: &Slices<'_>, partition: &Partition) -> bool {
+        slices.facts.is_free(partition.id, slices.filter) && !self.passes.has_failed(partition.id)
     }
 
     /// Bytes of a partition that a slice copies at most, and the record more that reaches them.
@@ -344,13 +267,6 @@ fn is_due(bytes: u64, partition: &Partition, most: u64, is_idle: bool) -> bool {
     bytes > 0 && is_worth_it && bytes <= most
 }
 
-fn plan_of(partition: &Arc<Partition>, victims: &[Arc<RecordFile>]) -> MergePlan {
-    MergePlan {
-        partition: Arc::clone(partition),
-        inputs: MergeInputs::cluster(victims.to_vec()),
-    }
-}
-
 impl Copies {
     fn of(&self, is_of_stretches: bool) -> u64 {
         if is_of_stretches {
@@ -367,15 +283,6 @@ fn bytes_in(partition: &Partition, files: &HashSet<FileNumber>) -> u64 {
     let tables = partition.key_tables.iter();
     let bytes = tables.map(|table| cluster::bytes_to_move(table.meta(), is_victim));
     bytes.sum()
-}
-
-/// Whether a partition's open generation makes scans look into many tables, and its merge writes
-/// more of values than of keys that are there already.
-fn is_worth_merging(catalog: &CatalogState, partition: &Partition) -> bool {
-    let is_worth = |newest: &Generation| {
-        newest.tables().count() > FEW_TABLES && newest.bytes() >= partition.key_table_bytes()
-    };
-    catalog.may_freeze(partition) && partition.generations.first().is_some_and(is_worth)
 }
 
 #[cfg(test)]

@@ -4,83 +4,58 @@
 //! One choice of victims serves many partitions ([`Round`]), and small partitions share a job.
 
 use crate::base::keys::PartitionId;
+use crate::engine::background::Background;
 use crate::engine::background::passes::{Look, Round};
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, JobKind};
-use crate::engine::health::{COLLECT, JobName};
 use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
-use crate::jobs::compact::parts::MergeInputs;
-use crate::jobs::compact::parts::MergePlan;
-use crate::jobs::plan::{Filter, Job, Why};
+use crate::jobs::plan::{COLLECT, Facts, Filter, Pass};
 use crate::jobs::space::garbage::Pressure;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
 use std::cmp::Reverse;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Moves what lives in value logs with much garbage, first in the partitions that hold most of it.
-pub(crate) struct Collections;
-
-impl JobKind for Collections {
-    fn name(&self) -> JobName {
-        COLLECT
-    }
-
-    fn is_listed_for(&self) -> Filter {
-        Filter::Worker
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let plans = background.plan_collections(ask, &|id| ask.is_free(id));
-        if plans.is_empty() {
-            return None;
-        }
-        let (space, limit) = (&background.space, background.space.space_limit());
-        let found = space.space_of(&ask.catalog.version, limit.horizon);
-        let why = Why::Garbage {
-            bytes: found.reclaimable_bytes(),
-            most: found.begins_at(limit, background.pressure_due()),
-        };
-        Some((Job::Collect(plans), why))
-    }
-
-    /// What has expired since may make one due.
-    fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
-        background.space.look_again_in()
-    }
-
-    fn failed(&self, background: &Background, partition: Option<PartitionId>, error: &Error) {
-        background.note_failure(COLLECT, partition, error);
-        // What failed may be a victim that is left alone from now on.
-        background.passes.collections.end();
-    }
-}
 
 impl Background {
-    /// The collections that are due in the partitions that are free, as one job.
-    pub(crate) fn plan_collections(
+    /// Adds what of the present choice, or of a new one, can be reclaimed now.
+    pub(in crate::engine::background) fn add_collection(
         &self,
-        ask: &Ask<'_>,
-        is_free: &dyn Fn(PartitionId) -> bool,
-    ) -> Vec<MergePlan> {
-        let version = &ask.catalog.version;
-        let may = |id| is_free(id) && ask.allows(COLLECT, Some(id));
+        facts: &mut Facts<'_>,
+        version: &Arc<Version>,
+        filter: Filter,
+    ) {
+        facts.garbage.next = self.next_collection(facts, version, filter);
+        if facts.garbage.next.is_some() {
+            let limit = self.space.space_limit();
+            let space = self.space.space_of(version, limit.horizon);
+            facts.garbage.bytes = space.reclaimable_bytes();
+            facts.garbage.begins_at = space.begins_at(limit, self.pressure_due());
+        }
+    }
+
+    fn next_collection(
+        &self,
+        facts: &Facts<'_>,
+        version: &Arc<Version>,
+        filter: Filter,
+    ) -> Option<Pass> {
+        let may = |id| filter.may_take(facts, COLLECT, id);
         // While the disk is full, each pass may leave room for other victims than before.
-        if !ask.is_by_worker() || self.space.tight_space().is_some() {
-            let first = self.first_collection(version, &may);
-            let plan = first.map(|(victims, partition)| plan_of(partition, &victims));
-            return plan.into_iter().collect();
+        if filter != Filter::Worker || self.space.tight_space().is_some() {
+            let (victims, partition) = self.first_collection(version, &may)?;
+            return Some(Pass {
+                partitions: vec![partition.id],
+                files: victims.iter().map(|file| file.meta().number).collect(),
+            });
         }
         let scope = self.due_scope(version, &may);
         let rounds = &self.passes.collections;
         let present = rounds.present(|pressure| *pressure == scope.pressure);
         let present = present.filter(|round| still_serves(&scope, round));
-        let next = |round| self.next_of_collections(&scope, &round, is_free);
+        let next = |round| self.next_of_collections(&scope, &round, facts);
         // A choice made now serves: workers must find every collection that waiters find.
         let begun = || next(self.begin_collections(&scope)?);
-        present.and_then(next).or_else(begun).unwrap_or_default()
+        let pass = present.and_then(next).or_else(begun)?;
+        (!pass.partitions.is_empty()).then_some(pass)
     }
 
     /// The same under the pressure that is due.
@@ -106,8 +81,8 @@ impl Background {
         &self,
         scope: &Scope<'_>,
         round: &Round<Pressure>,
-        is_free: &dyn Fn(PartitionId) -> bool,
-    ) -> Option<Vec<MergePlan>> {
+        facts: &Facts<'_>,
+    ) -> Option<Pass> {
         let version = scope.version;
         let victims = round.files_in(version, |file| !scope.left_alone.contains(file));
         let numbers = gc::numbers(&victims);
@@ -120,10 +95,11 @@ impl Background {
         };
         let look = Look {
             version,
-            is_free,
+            is_free: &|id| facts.is_free(id, Filter::Worker),
             bytes_in: &bytes_in,
             cost_if_due: &|bytes, partition| {
-                let cost = if self.is_tried_alone(COLLECT, partition.id) {
+                // A failure would cost the others of its job what has been done for them.
+                let cost = if facts.has_failed(COLLECT, partition.id) {
                     u64::MAX
                 } else {
                     bytes.saturating_add(partition.key_table_bytes())
@@ -133,8 +109,8 @@ impl Background {
         };
         let most_bytes = self.most_together_bytes(version);
         let partitions = self.passes.collections.next(round, most_bytes, &look)?;
-        let plans = partitions.iter().map(|p| plan_of(p, &victims));
-        Some(plans.collect())
+        let files = victims.iter().map(|file| file.meta().number).collect();
+        Some(Pass { partitions, files })
     }
 
     /// Makes a new choice in the place of the present one, if anything is to be reclaimed.
@@ -197,11 +173,4 @@ fn still_serves(scope: &Scope<'_>, round: &Round<Pressure>) -> bool {
         .iter()
         .map(|file| scope.version.live(file.meta().number).bytes);
     scope.excess() > 0 && live.sum::<u64>() <= scope.most_live_bytes()
-}
-
-fn plan_of(partition: &Arc<Partition>, victims: &[Arc<RecordFile>]) -> MergePlan {
-    MergePlan {
-        partition: Arc::clone(partition),
-        inputs: MergeInputs::collect(victims.to_vec()),
-    }
 }

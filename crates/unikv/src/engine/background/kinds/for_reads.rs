@@ -6,36 +6,9 @@
 //! All is for speed alone and in memory alone: nothing is committed, and a failure is none of the
 //! database.
 
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, JobKind};
-use crate::engine::health::JobName;
-use crate::jobs::plan::{Job, Why};
+use crate::engine::background::Background;
 use crate::key_table::{KeyTable, Wish};
-use crate::version::Version;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Has the pointer indexes of all tables made while writers are idle.
-pub(crate) struct IndexesWhenIdle;
-
-impl JobKind for IndexesWhenIdle {
-    fn name(&self) -> JobName {
-        "pointer indexes when idle"
-    }
-
-    fn is_for_reads(&self) -> bool {
-        true
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let due = background.are_indexes_due_when_idle(&ask.catalog.version);
-        due.then_some((Job::PointerIndexes, Why::RoomForIndexes))
-    }
-
-    fn due_in(&self, background: &Background, now: Duration) -> Option<Duration> {
-        background.idle_begins_in(now)
-    }
-}
 
 impl Background {
     /// Makes the pointer index of a table that wants one. False: none does any more.
@@ -54,11 +27,11 @@ impl Background {
 
     /// Makes what tables want, until it could be made once. Tables that are gone want nothing.
     fn grant(&self, wish: Wish, make: impl Fn(&Arc<KeyTable>) -> bool) -> bool {
-        let wishes = self.core.cache.wishes();
+        let wishes = self.core.cache.wishes().of(wish);
         loop {
             // A commit has a table's successor want what it wants before it lists it.
             let catalog = self.catalog.lock();
-            let Some(number) = wishes.take(wish) else {
+            let Some(number) = wishes.take() else {
                 return false;
             };
             let version = Arc::clone(&catalog.version);
@@ -75,17 +48,5 @@ impl Background {
     pub(in crate::engine::background) fn want_indexes(&self) {
         let version = Arc::clone(&self.read.view.load().version);
         version.key_tables().for_each(|table| table.want_index());
-    }
-
-    /// Whether writers are idle, and there is room for the indexes of all tables, of which some
-    /// have none.
-    fn are_indexes_due_when_idle(&self, version: &Version) -> bool {
-        let sums = version.partition_sums();
-        let made_one_by_one = sums
-            .pointer_index_bytes
-            .saturating_add(sums.pointer_index_meanwhile);
-        self.clusters_when_idle()
-            && made_one_by_one <= self.core.cache.pointer_index_limit()
-            && version.key_tables().any(|table| table.may_want_index())
     }
 }

@@ -12,12 +12,12 @@
 //! While the disk is full nothing is joined: partitions are split then so that their merges fit.
 
 use crate::base::keys::PartitionId;
-use crate::engine::background::kinds::merge::Merges;
 use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::error::{ErrorKind, Result};
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::partitioning::join;
+use crate::jobs::plan::MERGE;
 use crate::jobs::plan::partitions::JoinFacts;
 use crate::version::{KeyRange, Partition};
 
@@ -131,7 +131,7 @@ impl Background {
                     if error.kind() == ErrorKind::Closed {
                         return Err(error);
                     }
-                    self.job_failed(&Merges, Some(side), &error);
+                    self.job_failed(MERGE, Some(side), &error);
                     return Ok(false);
                 }
             }

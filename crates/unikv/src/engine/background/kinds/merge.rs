@@ -10,8 +10,7 @@ use crate::base::file_names::{self, FileName};
 use crate::base::keys::PartitionId;
 use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::engine::background::scheduler::Ask;
-use crate::engine::background::{Background, Ended, JobKind};
+use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::Indexes;
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind, Result};
@@ -20,10 +19,10 @@ use crate::jobs::compact::moved_values::MovedValues;
 use crate::jobs::compact::parts::{
     MergeInputs, MergePlan, MergeRules, Merged, Purpose, partitions_of,
 };
-use crate::jobs::plan::{Job, Why};
+use crate::jobs::plan::Pass;
 use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
-use crate::record::RecordFileMeta;
+use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::cell::Cell;
@@ -34,26 +33,6 @@ use std::time::Duration;
 /// A slice, which looks each MiB whether a merge is due, looks after this many MiB whether a
 /// collection is: these may be due again and again, and what a slice has copied by then is a run.
 const LOOKS_FOR_COLLECTION: u32 = 16;
-
-/// Merges the oldest frozen generations of the partition with the largest UnsortedStore, or rather
-/// of one that keeps flushes waiting.
-pub(crate) struct Merges;
-
-impl JobKind for Merges {
-    fn name(&self) -> JobName {
-        MERGE
-    }
-
-    fn find(&self, background: &Background, ask: &Ask<'_>) -> Option<(Job, Why)> {
-        let (plans, why) = background.plan_merges(ask)?;
-        Some((Job::Merge(plans), why))
-    }
-
-    /// What has expired since may make one due.
-    fn due_in(&self, background: &Background, _: Duration) -> Option<Duration> {
-        background.space.look_again_in()
-    }
-}
 
 impl Background {
     /// Merges the oldest frozen generations of a partition whose lease the caller holds. False:
@@ -88,16 +67,52 @@ impl Background {
 
     /// Merges, collects or clusters in a leased partition.
     pub(crate) fn run_plan(&self, plan: &MergePlan) -> Result<()> {
-        self.run_plans(&Merges, std::slice::from_ref(plan))
-            .map(drop)
+        self.run_plans(MERGE, std::slice::from_ref(plan)).map(drop)
     }
 
-    /// Does this in several leased partitions, in key order, as a job of `kind`, and commits all of
+    /// Merges the oldest frozen generations of leased partitions, the first of which is the job's.
+    pub(in crate::engine::background) fn merge_these(&self, ids: &[PartitionId]) -> Result<Ended> {
+        let plans = self.merge_plans(ids);
+        let Some(first) = plans.first() else {
+            return Ok(Ended::Nothing);
+        };
+        let first = first.partition.id;
+        match self.run_plans(MERGE, &plans) {
+            Err(error) if Some(&first) != ids.first() && error.kind() != ErrorKind::Closed => {
+                // The failure is of another partition than the job's.
+                self.space.note_full(&error);
+                self.job_failed(MERGE, Some(first), &error);
+                Ok(Ended::Discarded)
+            }
+            ended => ended,
+        }
+    }
+
+    /// What a pass does in each of its partitions.
+    pub(in crate::engine::background) fn plans_of(
+        &self,
+        pass: &Pass,
+        inputs: fn(Vec<Arc<RecordFile>>) -> MergeInputs,
+    ) -> Vec<MergePlan> {
+        let version = Arc::clone(&self.read.view.load().version);
+        let files = pass.files.iter();
+        let files = files.filter_map(|number| version.record_file(*number).cloned());
+        let victims: Vec<_> = files.collect();
+        let partitions = pass.partitions.iter();
+        let partitions = partitions.filter_map(|id| version.partition(*id).cloned());
+        let plans = partitions.map(|partition| MergePlan {
+            partition,
+            inputs: inputs(victims.clone()),
+        });
+        plans.collect()
+    }
+
+    /// Does this in several leased partitions, in key order, as a job of `name`, and commits all of
     /// it at once. A failure of a later one is noted, and the others are committed if no value has
     /// been moved.
     pub(in crate::engine::background) fn run_plans(
         &self,
-        kind: &dyn JobKind,
+        name: JobName,
         plans: &[MergePlan],
     ) -> Result<Ended> {
         self.space.probe_space();
@@ -159,7 +174,7 @@ impl Background {
                 }
                 Err(error) => {
                     self.space.note_full(&error);
-                    self.job_failed(kind, Some(partition.id), &error);
+                    self.job_failed(name, Some(partition.id), &error);
                     if values.are_any() && !seeded!(MovedInPart) {
                         // A value may have been written in part. The others have their turn again
                         // without this partition.
@@ -174,7 +189,7 @@ impl Background {
         let synced = slip!(MergeUnsynced, Ok(()), context.sync_late());
         let ended = synced.and_then(|()| values.finish());
         let record_files = self.core.or_clean_up(&context, ended)?;
-        self.commit_plans(kind.name(), &context, done, record_files, began)?;
+        self.commit_plans(name, &context, done, record_files, began)?;
         Ok(Ended::Done)
     }
 

@@ -12,12 +12,12 @@
 
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::sync::Mutex;
+use crate::jobs::plan::MOST_TOGETHER;
 use crate::record::RecordFile;
 use crate::version::{Partition, Version};
 use std::sync::Arc;
 
-/// Partitions that one job takes, at most, and bytes that it reads of them if they are several.
-pub(crate) const MOST_TOGETHER: usize = 64;
+/// Bytes that one job reads, at most, of its partitions if they are several.
 pub(crate) const MOST_TOGETHER_BYTES: u64 = 8 << 20;
 
 /// What files are chosen for that are clustered.
@@ -75,7 +75,7 @@ impl<W: Clone> Rounds<W> {
         round: &Round<W>,
         most_bytes: u64,
         look: &Look<'_>,
-    ) -> Option<Vec<Arc<Partition>>> {
+    ) -> Option<Vec<PartitionId>> {
         let (mut all_done, mut is_at_work, mut left) = (true, false, most_bytes);
         let mut taken = Vec::new();
         for (nth, id) in round.partitions.iter().enumerate().skip(round.next) {
@@ -86,7 +86,7 @@ impl<W: Clone> Rounds<W> {
             if let Some((partition, cost)) = due {
                 let rest = left.checked_sub(cost);
                 if taken.is_empty() || rest.is_some() {
-                    taken.push(Arc::clone(partition));
+                    taken.push(partition);
                 }
                 left = rest.unwrap_or(0);
                 if left == 0 || taken.len() >= MOST_TOGETHER {
@@ -104,7 +104,7 @@ impl<W: Clone> Rounds<W> {
             return None;
         }
         taken.sort_by(|a, b| a.start.cmp(&b.start));
-        Some(taken)
+        Some(taken.into_iter().map(|partition| partition.id).collect())
     }
 
     /// The partitions before this one are done.

@@ -2,7 +2,7 @@
 
 use super::never;
 use crate::base::keys::PartitionId;
-use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
+use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, OnFailure, Rule, Why};
 
 const CLEAR_NAME: JobName = "clear";
 
@@ -15,6 +15,8 @@ pub(crate) const CLEAR: Rule = Rule {
     name: CLEAR_NAME,
     of_catalog: OfCatalog::Gone,
     is_for_reads: false,
+    on_failure: OnFailure::Retried,
+    listed_for: Filter::Waiter,
     find: |facts, filter| {
         let full = facts.gone.full.iter().copied();
         let due = full.filter(|id| filter.may_take(facts, CLEAR_NAME, *id));

@@ -1,13 +1,15 @@
 //! Flushes.
 
 use super::never;
-use crate::jobs::plan::{FLUSH, Filter, Job, OfCatalog, Rule, Why};
+use crate::jobs::plan::{FLUSH, Filter, Job, OfCatalog, OnFailure, Rule, Why};
 
 /// Writes the oldest sealed memtable to tables of the UnsortedStore, if that can take it.
-pub(crate) const FLUSHES: Rule = Rule {
+pub(crate) const FLUSH_OLDEST: Rule = Rule {
     name: FLUSH,
     of_catalog: OfCatalog::BlockedFlushes,
     is_for_reads: false,
+    on_failure: OnFailure::Retried,
+    listed_for: Filter::Waiter,
     find: |facts, filter| {
         let memtables = facts.memtables.sealed;
         let may_begin = filter != Filter::Worker || !facts.memtables.are_blocked;

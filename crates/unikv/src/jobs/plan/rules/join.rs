@@ -4,7 +4,7 @@
 use super::never;
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::partitions::JoinFacts;
-use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, OfCatalog, Rule, Why};
+use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, OfCatalog, OnFailure, Rule, Why};
 
 const JOIN: JobName = "join";
 
@@ -17,6 +17,8 @@ pub(crate) const JOIN_BEFORE_MERGES: Rule = Rule {
     name: JOIN,
     of_catalog: OfCatalog::Joins,
     is_for_reads: false,
+    on_failure: OnFailure::Retried,
+    listed_for: Filter::Waiter,
     find: |facts, filter| cheapest(facts, filter, facts.merges.is_multiple_of(MERGES_PER_JOIN)),
     due_in: never,
 };

@@ -1,27 +1,58 @@
-//! The rules, a file each.
+//! The rules, a file each, and the order of all. To add one: a file, and a line in the list.
 
-mod clear;
-mod flush;
-mod for_reads;
-mod freeze;
-mod join;
+#[cfg(test)]
+pub(crate) mod chore;
+pub(crate) mod clear;
+pub(crate) mod cluster;
+pub(crate) mod collect;
+pub(crate) mod flush;
+pub(crate) mod for_reads;
+pub(crate) mod freeze;
+pub(crate) mod join;
 pub(crate) mod merge;
-mod notes;
-mod split;
-mod warm;
-
-pub(crate) use clear::CLEAR;
-pub(crate) use flush::FLUSHES;
-pub(crate) use for_reads::{KEY_BLOCKS, POINTER_INDEX};
-pub(crate) use freeze::FREEZE_FOR_SPACE;
-pub(crate) use join::{JOIN_BEFORE_MERGES, JOIN_LAST};
-pub(crate) use notes::{CLOCK_NOTES, HINT_NOTES};
-pub(crate) use split::SPLIT;
-pub(crate) use warm::WARM_START;
+pub(crate) mod notes;
+pub(crate) mod scan_merge;
+pub(crate) mod split;
+pub(crate) mod warm;
 
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::{Facts, Filter, JobName, MERGE, Rule, Why};
 use std::time::Duration;
+
+/// What the flush worker does.
+pub(crate) const FLUSHES: &[Rule] = &[flush::FLUSH_OLDEST];
+
+/// All other kinds of job, the most urgent first. The time is noted when it is due, by an edit a
+/// minute. What keyspaces held that are gone costs an edit, and spares others work. What was hot
+/// before the opening is read back next, which ends and takes turns with merges. Splits come before
+/// merges, for they make them smaller; a join that needs no merge costs an edit, and another takes
+/// its turn now and then, or merges without a pause would leave more and more empty partitions;
+/// what only serves reads comes last.
+pub(crate) const OTHERS: &[Rule] = &[
+    notes::CLOCK_NOTES,
+    clear::CLEAR,
+    warm::WARM_START,
+    split::SPLIT,
+    join::JOIN_BEFORE_MERGES,
+    freeze::FREEZE_FOR_SPACE,
+    merge::MERGES,
+    collect::COLLECTIONS,
+    for_reads::POINTER_INDEX,
+    for_reads::KEY_BLOCKS,
+    join::JOIN_LAST,
+    freeze::FREEZE_FOR_SCANS,
+    scan_merge::SCAN_MERGES,
+    cluster::CLUSTERINGS,
+    for_reads::INDEXES_WHEN_IDLE,
+    notes::HINT_NOTES,
+    #[cfg(test)]
+    chore::CHORES,
+];
+
+/// All of them.
+pub(crate) fn all() -> impl Iterator<Item = &'static Rule> {
+    FLUSHES.iter().chain(OTHERS)
+}
 
 /// What is due of that which the files alone say, the most urgent first: the first of each kind,
 /// with its partitions.
@@ -34,7 +65,12 @@ pub(crate) fn due_by_files(
     };
     let merge = merge::most_urgent(facts, Filter::Waiter);
     let merge = merge.map(|(id, why)| (MERGE, vec![id], why));
-    let all = [by_rule(&CLEAR), by_rule(&SPLIT), merge, by_rule(&JOIN_LAST)];
+    let all = [
+        by_rule(&clear::CLEAR),
+        by_rule(&split::SPLIT),
+        merge,
+        by_rule(&join::JOIN_LAST),
+    ];
     all.into_iter().flatten()
 }
 

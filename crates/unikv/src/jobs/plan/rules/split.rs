@@ -3,7 +3,9 @@
 use super::never;
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::facts::Cause;
-use crate::jobs::plan::{COLLECT, Facts, Job, JobName, MERGE, OfCatalog, Rule, Why};
+use crate::jobs::plan::{
+    COLLECT, Facts, Filter, Job, JobName, MERGE, OfCatalog, OnFailure, Rule, Why,
+};
 
 const SPLIT_NAME: JobName = "split";
 
@@ -12,6 +14,8 @@ pub(crate) const SPLIT: Rule = Rule {
     name: SPLIT_NAME,
     of_catalog: OfCatalog::Nothing,
     is_for_reads: false,
+    on_failure: OnFailure::Retried,
+    listed_for: Filter::Waiter,
     find: |facts, filter| {
         let may = |id: &PartitionId| filter.may_take(facts, SPLIT_NAME, *id);
         let outgrown = facts.partitions.splits().find(may);

@@ -23,7 +23,10 @@ impl KeySection {
     /// A scan has to wait for a block.
     pub(super) fn charge_for_all_blocks(&self) {
         if self.all_blocks.as_ref().is_some_and(BuildCost::charge) {
-            self.cache.wishes().report(self.file.number(), Wish::Blocks);
+            self.cache
+                .wishes()
+                .of(Wish::Blocks)
+                .report(self.file.number());
             self.cache.want_blocks();
         }
     }

@@ -1,22 +1,14 @@
-//! Which partitions are merged next, and what goes together.
-//!
-//! Of what a job of little takes, most is what any edit takes: its syncs, and the choice of what it
-//! takes along. So small partitions share one.
-//!
-//! Runs under the catalog's lock.
+//! What merges take in: which generations, and what rides along.
 
-use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
 use crate::engine::background::Background;
-use crate::engine::background::passes::{MOST_TOGETHER, MOST_TOGETHER_BYTES};
-use crate::engine::background::scheduler::Ask;
+use crate::engine::background::passes::MOST_TOGETHER_BYTES;
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::MERGE;
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::{MergeInputs, MergePlan};
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
-use crate::jobs::plan::rules::merge;
-use crate::jobs::plan::{Facts, Why};
 use crate::record::RecordFile;
 use crate::version::{Generation, Partition, Version};
 use std::sync::Arc;
@@ -30,64 +22,36 @@ pub(super) const MAX_MERGED: usize = 2;
 const PART_TOGETHER: u64 = 128;
 
 impl Background {
-    /// The merge that is most urgent, and others that are small.
-    pub(super) fn plan_merges(&self, ask: &Ask<'_>) -> Option<(Vec<MergePlan>, Why)> {
-        let mut facts = self.facts_of(ask.catalog);
-        facts.blocking = self.catalog.blocking_partition(ask.catalog);
-        let (partition, why) = merge::most_urgent(&facts, ask.filter)?;
-        let partition = ask.catalog.version.partition(partition)?;
-        let riding = if facts.disk.is_full {
+    /// What is merged of these partitions, in key order, and what rides along. The first one is
+    /// merged in any case; of the others those are left out whose values in the victims are too
+    /// many for one job. That looks at each of their pointers.
+    pub(super) fn merge_plans(&self, ids: &[PartitionId]) -> Vec<MergePlan> {
+        let catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let partitions = ids.iter().filter_map(|id| version.partition(*id));
+        let all: Vec<_> = partitions
+            .map(|partition| (partition, self.oldest_frozen(&catalog, partition)))
+            .filter(|(_, generations)| !generations.is_empty())
+            .collect();
+        drop(catalog);
+        let riding = if self.space.full_disk.is_full() {
             Vec::new()
         } else {
-            self.riding_victims(&ask.catalog.version)
+            self.riding_victims(&version)
         };
-        let first = self.plan_of(ask.catalog, partition, &riding);
-        Some((self.plan_merges_beside(ask, &facts, first, &riding), why))
-    }
-
-    /// The first merge and others that are ready, as long as they are small. Those come first that
-    /// have been frozen for longest: a file that many partitions share is kept whole until the last
-    /// of them has been merged.
-    pub(super) fn plan_merges_beside(
-        &self,
-        ask: &Ask<'_>,
-        facts: &Facts<'_>,
-        first: MergePlan,
-        riding: &[Arc<RecordFile>],
-    ) -> Vec<MergePlan> {
-        let catalog = ask.catalog;
-        let victims = gc::numbers(riding);
-        // What is left beside a partition. Its values in the victims are counted last: that looks
-        // at each of its pointers.
-        let beside = |left: u64, p: &Partition| {
+        let numbers = gc::numbers(&riding);
+        let rest = |left: u64, p: &Partition| {
             let left = left.checked_sub(cost_of(p))?;
-            left.checked_sub(gc::bytes_in(p, &victims))
+            left.checked_sub(gc::bytes_in(p, &numbers))
         };
-        let most = self.most_together_bytes(&catalog.version);
-        let mut left = beside(most, &first.partition).unwrap_or(0);
-        let first_id = first.partition.id;
-        let mut plans = vec![first];
-        if left == 0 || self.is_tried_alone(MERGE, first_id) {
-            return plans;
-        }
-        let is_other = |id: &PartitionId| *id != first_id && !self.is_tried_alone(MERGE, *id);
-        let others = merge::ready(facts, ask.filter).filter(is_other);
-        let others = others.filter_map(|id| catalog.version.partition(id));
-        let mut others: Vec<_> = others.map(|p| (oldest_file(catalog, p), p)).collect();
-        // Partitions of one age come in key order, and so do their shares of a table.
-        others.sort_unstable_by_key(|(file, p)| {
-            let file = slip!(MergeSmallInKeyOrder, None, *file);
-            (file, p.start.as_slice())
-        });
-        for (_, partition) in others {
-            if plans.len() >= MOST_TOGETHER {
-                break;
+        let mut left = self.most_together_bytes(&version);
+        let mut plans = Vec::new();
+        for (partition, generations) in all {
+            let rest = rest(left, partition);
+            if plans.is_empty() || rest.is_some() {
+                plans.push(self.plan_of(partition, generations, &riding));
+                left = rest.unwrap_or(0);
             }
-            let Some(rest) = beside(left, partition) else {
-                continue;
-            };
-            left = rest;
-            plans.push(self.plan_of(catalog, partition, riding));
         }
         plans.sort_by(|a, b| a.partition.start.cmp(&b.partition.start));
         plans
@@ -130,15 +94,14 @@ impl Background {
         merged.cloned().collect()
     }
 
-    /// The merge of the oldest frozen generations of `partition`, which takes `riding` victims
-    /// along.
+    /// The merge of these generations of `partition`, which takes `riding` victims along.
     fn plan_of(
         &self,
-        catalog: &CatalogState,
         partition: &Arc<Partition>,
+        generations: Vec<Generation>,
         riding: &[Arc<RecordFile>],
     ) -> MergePlan {
-        let mut inputs = MergeInputs::merge(self.oldest_frozen(catalog, partition));
+        let mut inputs = MergeInputs::merge(generations);
         // What has failed may have done so because of what rode along, and is forgotten when a full
         // disk has room again.
         let failed = self.core.health.failure(MERGE, Some(partition.id));
@@ -156,11 +119,4 @@ impl Background {
 fn cost_of(partition: &Partition) -> u64 {
     let unsorted = partition.unsorted_bytes();
     unsorted.saturating_add(partition.key_table_bytes())
-}
-
-/// The oldest file among the tables of its frozen generations.
-fn oldest_file(catalog: &CatalogState, partition: &Partition) -> Option<FileNumber> {
-    let frozen = catalog.frozen(partition);
-    let tables = frozen.iter().flat_map(Generation::tables);
-    tables.map(|(_, table)| table.meta().number).min()
 }

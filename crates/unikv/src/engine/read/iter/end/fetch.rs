@@ -9,6 +9,7 @@
 use super::super::ahead::ahead_of;
 use super::batch::Value;
 use super::{End, LAST_BATCH};
+use crate::base::keys::PartitionId;
 use crate::error::Result;
 use crate::key_table::RecordPointer;
 use crate::partition::{View, scan_sources};
@@ -45,13 +46,16 @@ enum Way<'a> {
 
 impl End {
     /// Fetches the values of the batch, file by file. They pass by the cache: to look for each
-    /// costs more than it finds, and to keep them drives out what gets want. True: with it, scans
-    /// may have made clustering worth its cost.
-    pub(in crate::engine::read::iter) fn fetch(&mut self, view: &View) -> Result<bool> {
+    /// costs more than it finds, and to keep them drives out what gets want. Says where scans may
+    /// have made clustering worth its cost with it.
+    pub(in crate::engine::read::iter) fn fetch(
+        &mut self,
+        view: &View,
+    ) -> Result<Option<PartitionId>> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
         wanted.extend(self.stored());
         wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
-        let is_charged = self.charge_places(view, &wanted);
+        let charged = self.charge_places(view, &wanted);
         // A long iteration prefetches what it wants next: then that is in memory.
         let mut direct_reads = DirectReads::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
@@ -70,16 +74,14 @@ impl End {
             wanted.retain(|it| self.is_missing(it.entry));
         }
         self.fetch_spans(view, &wanted, Way::Wait)?;
-        Ok(is_charged)
+        Ok(charged)
     }
 
     /// Charges the places that are to be visited, if they are many.
-    fn charge_places(&self, view: &View, wanted: &[Wanted]) -> bool {
+    fn charge_places(&self, view: &View, wanted: &[Wanted]) -> Option<PartitionId> {
         let places = wanted.chunk_by(are_together).count();
-        let first = self.entries.first();
-        first.is_some_and(|first| {
-            scan_sources::charge_places(&view.version, first.key_in(&self.keys), places)
-        })
+        let first = self.entries.first()?;
+        scan_sources::charge_places(&view.version, first.key_in(&self.keys), places)
     }
 
     /// The values to be fetched.

@@ -3,16 +3,14 @@
 use super::{MergePlan, freeze_all, version};
 use crate::base::keys::PartitionId;
 use crate::engine::background::Ended;
-use crate::engine::background::kinds::collect::Collections;
 use crate::engine::background::kinds::merge::planning::MAX_MERGED;
-use crate::engine::background::passes::MOST_TOGETHER;
 use crate::engine::health::{COLLECT, MERGE};
 use crate::engine::tests::{Machine, small};
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::late_syncs::MOST_FILES;
-use crate::jobs::plan::Filter;
-use crate::jobs::plan::rules::merge::most_urgent;
+use crate::jobs::plan::rules::merge::{MERGES, most_urgent};
+use crate::jobs::plan::{Filter, Job, MOST_TOGETHER};
 use crate::options::KeyspaceOptions;
 use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
@@ -45,6 +43,19 @@ fn put(keyspace: &Keyspace, keys: usize, len: usize) {
     }
 }
 
+/// The partitions of the merge that is due, in key order.
+fn planned(db: &Db) -> Vec<PartitionId> {
+    let background = &db.0.engine.background;
+    let catalog = db.0.engine.catalog.lock();
+    let found = background.find(&MERGES, &catalog, Filter::Waiter);
+    drop(catalog);
+    let Some((Job::Merge(ids), _)) = found else {
+        panic!("no merge is due");
+    };
+    let plans = background.merge_plans(&ids);
+    plans.iter().map(|plan| plan.partition.id).collect()
+}
+
 /// Takes the leases of all partitions, so that no worker merges.
 fn hold_all(db: &Db) -> Vec<PartitionId> {
     let ids: Vec<_> = version(db).partitions().iter().map(|p| p.id).collect();
@@ -74,11 +85,8 @@ fn of_small_partitions_the_one_that_has_waited_longest_is_merged_next() {
     assert_eq!(partitions.len(), all.len());
     let background = &db.0.engine.background;
     background.scheduler.leases.release_all();
-    let catalog = db.0.engine.catalog.lock();
-    let ask = background.ask_all(&catalog);
-    let plans = background.plan_merges(&ask).unwrap();
+    let planned = planned(&db);
     let largest = &partitions[partitions.len() - 2];
-    let planned: Vec<_> = plans.0.iter().map(|plan| plan.partition.id).collect();
     let oldest = partitions.last().unwrap();
     assert_eq!(planned.len(), MOST_TOGETHER);
     // The others are of one age: neighbours. All of them are taken in key order.
@@ -97,12 +105,7 @@ fn where_a_merge_has_failed_it_is_tried_again_alone() {
     to_be_merged(&db, 8);
     let partitions = held(&db);
     let background = &db.0.engine.background;
-    let planned = || {
-        let catalog = db.0.engine.catalog.lock();
-        let plans = background.plan_merges(&background.ask_all(&catalog));
-        let plans = plans.unwrap().0.into_iter();
-        plans.map(|plan| plan.partition.id).collect::<Vec<_>>()
-    };
+    let planned = || planned(&db);
     let all: Vec<_> = partitions.iter().map(|p| p.id).collect();
     assert_eq!(planned(), all);
     let first = {
@@ -262,11 +265,12 @@ fn what_is_due_is_listed_with_its_reason_and_when_it_is_tried_again() {
     let [due] = &db.due_jobs()[..] else {
         panic!("{:?}", db.due_jobs());
     };
-    assert_eq!((due.job.as_str(), &due.partitions), (MERGE, &ids));
+    // The most urgent one first.
+    let listed = vec![ids[2], ids[0], ids[1]];
+    assert_eq!((due.job.as_str(), &due.partitions), (MERGE, &listed));
     assert!(due.why.contains("bytes are not merged"), "{}", due.why);
     assert_eq!((due.partition_count, due.retry_in), (3, None));
     let background = &db.0.engine.background;
-    // The most urgent one.
     let last = ids[2];
     let error = crate::Error::internal("made up");
     background.note_failure(MERGE, Some(PartitionId(last)), &error);
@@ -343,7 +347,7 @@ fn collections_of_small_partitions_share_a_file() {
     let plans = littered_keyspaces(&db);
     let before = record_files(&db);
     let background = &db.0.engine.background;
-    background.run_plans(&Collections, &plans).unwrap();
+    background.run_plans(COLLECT, &plans).unwrap();
     let after = record_files(&db);
     assert!(!after.contains(&plans[0].inputs.victims[0].meta().number.0));
     let new = after.iter().filter(|number| !before.contains(number));
@@ -384,7 +388,7 @@ fn collections_share_a_file_if_their_values_have_one_dictionary() {
     let plans = littered(&db, &keyspaces(&db, LITTERED), put);
     let before = record_files(&db);
     let background = &db.0.engine.background;
-    background.run_plans(&Collections, &plans).unwrap();
+    background.run_plans(COLLECT, &plans).unwrap();
     let version = version(&db);
     let new = version.record_files().iter().map(|file| file.meta());
     let new: Vec<_> = new
@@ -408,7 +412,7 @@ fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
     let name = failing.file_name().unwrap().to_str().unwrap();
     machine.disk.set_rules(vec![rule.path(&format!("*{name}"))]);
     let background = &db.0.engine.background;
-    let ended = background.run_plans(&Collections, &plans).unwrap();
+    let ended = background.run_plans(COLLECT, &plans).unwrap();
     assert_eq!(ended, Ended::Discarded);
     let failed = |plan: &MergePlan| {
         let health = &background.core.health;
@@ -420,7 +424,7 @@ fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
     machine.disk.clear_faults();
     // The others go on without it, and the file stays for that one.
     let last = plans.remove(3);
-    background.run_plans(&Collections, &plans).unwrap();
+    background.run_plans(COLLECT, &plans).unwrap();
     nothing_is_lost(&db);
     background.run_plan(&last).unwrap();
     assert_eq!(db.stats().gcs, LITTERED as u64);
@@ -439,12 +443,12 @@ fn of_collections_whose_first_file_cannot_be_ended_none_is_listed() {
     let rule = Rule::new(Fault::Fail(io::ErrorKind::Other)).on(&[Op::Finish]);
     machine.disk.set_rules(vec![rule.path("*.rec").nth(1)]);
     let background = &db.0.engine.background;
-    background.run_plans(&Collections, &plans).unwrap();
+    background.run_plans(COLLECT, &plans).unwrap();
     assert_eq!((db.stats().gcs, record_files(&db)), (0, before));
     assert_eq!(machine.disk.file_names(), files, "nothing is left");
     machine.disk.clear_faults();
     nothing_is_lost(&db);
-    background.run_plans(&Collections, &plans).unwrap();
+    background.run_plans(COLLECT, &plans).unwrap();
     assert_eq!(db.stats().gcs, LITTERED as u64);
     nothing_is_lost(&db);
     drop(db);
