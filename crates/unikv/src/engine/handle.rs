@@ -107,7 +107,9 @@ impl Handle {
         let report = self.engine.read.still_open();
         self.stop_workers();
         self.engine.store_lifetime();
-        self.engine.background.note_hints_at_closing();
+        let engine = &self.engine;
+        let disk_is_full = engine.space.full_disk.is_full();
+        engine.background.warmth.note_hints_at_closing(disk_is_full);
         self.shut_down();
         ended.map(|()| report)
     }

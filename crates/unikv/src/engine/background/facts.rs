@@ -85,7 +85,7 @@ impl Background {
             hints: Hints {
                 are_left: self.warmth.is_left(),
                 had_turn: self.warmth.had_turn(),
-                note_at: self.note_hints_at(),
+                note_at: self.warmth.note_hints_at(),
             },
             idle: Idle {
                 time: self.idle_time(now),

@@ -18,15 +18,16 @@ mod passes;
 mod requests;
 mod run;
 pub(crate) mod scheduler;
+mod warm;
 pub(crate) mod workers;
 
 use crate::base::sync::atomic::Ordering;
 use crate::codec::Dictionaries;
 use crate::engine::background::idle::Idle;
-use crate::engine::background::kinds::warm::warmth::Warmth;
 use crate::engine::background::passes::{Counted, Passes};
 use crate::engine::background::requests::{Requests, Running};
 use crate::engine::background::scheduler::Scheduler;
+use crate::engine::background::warm::Warmth;
 use crate::engine::backpressure::Backpressure;
 use crate::engine::catalog::Catalog;
 use crate::engine::core::Core;
@@ -101,7 +102,7 @@ impl Background {
             dictionaries: Dictionaries::default(),
             passes: Passes::default(),
             counted: Counted::default(),
-            warmth: Warmth::new(core),
+            warmth: Warmth::new(core, read),
             garbage_requests: Requests::default(),
             running: Running::default(),
             #[cfg(test)]

@@ -296,9 +296,9 @@ impl Background {
             }
             Job::Warm => {
                 self.warmth.turn_begins(true);
-                Ok(Ended::done_if(self.read_hints()))
+                Ok(Ended::done_if(self.warmth.read_hints()))
             }
-            Job::NoteHints => Ok(Ended::done_if(self.note_hints())),
+            Job::NoteHints => Ok(Ended::done_if(self.warmth.note_hints())),
             Job::NoteClock => self.note_clock(),
             #[cfg(test)]
             Job::Chore(id) => self.do_chore(*id),

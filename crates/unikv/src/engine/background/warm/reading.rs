@@ -1,13 +1,9 @@
 //! Reading back what the cache of the process before held, the hottest first, in turns with merges.
-//!
-//! It is for speed alone: nothing is committed, and what cannot be read is passed over.
+//! What cannot be read is passed over.
 
-pub(crate) mod warmth;
-
+use super::{MEMORY_PART, State, Warmth};
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::Background;
-use crate::engine::background::kinds::warm::warmth::{MEMORY_PART, State};
 use crate::key_table::{Hint, KeyTable, SPANS_AT_ONCE, Written};
 use crate::record::{self, COALESCE_GAP_BYTES, RecordPointer};
 use crate::version::Version;
@@ -27,18 +23,18 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// A job reads back hints for this long; then what is more urgent has its turn.
 const TURN: Duration = Duration::from_millis(50);
 
-impl Background {
+impl Warmth {
     /// Reads back hints for a while. False: none was left.
-    pub(in crate::engine::background) fn read_hints(&self) -> bool {
+    pub(crate) fn read_hints(&self) -> bool {
         let version = Arc::clone(&self.read.view.load().version);
-        let Some(mut reader) = self.warmth.take_reader() else {
+        let Some(mut reader) = self.take_reader() else {
             return false;
         };
         let hints = if self.may_warm() { reader.next() } else { None };
         let Some(hints) = hints else {
             let (hints, bytes) = (reader.hints(), reader.len());
             let noted = State::noted(&self.core, Written { hints, bytes }, Duration::ZERO);
-            self.warmth.put(noted);
+            self.put(noted);
             return true;
         };
         let begin = self.core.now();
@@ -48,7 +44,7 @@ impl Background {
             left = self.warm_some(&version, &tables, left);
         }
         reader.give_back(left);
-        self.warmth.put(State::Left(reader));
+        self.put(State::Left(reader));
         true
     }
 
@@ -140,6 +136,3 @@ fn at_once(hints: &[Hint], memory: u64) -> Vec<RecordPointer> {
     let records = records.take(RECORDS_AT_ONCE);
     records.take_while(|record| fits(record)).collect()
 }
-
-#[cfg(test)]
-mod tests;

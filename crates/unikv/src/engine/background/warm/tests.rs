@@ -1,5 +1,5 @@
+use super::noting::REST;
 use crate::base::file_names::CACHE_HINTS;
-use crate::engine::background::kinds::notes::hints::REST;
 use crate::engine::tests::common::{all_the_same, flush_apart, key, put};
 use crate::engine::tests::{Machine, Model, small};
 use crate::vfs::sim::{Fault, FaultRule};

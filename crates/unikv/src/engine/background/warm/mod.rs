@@ -7,15 +7,21 @@
 //! database is closed.
 //!
 //! A hint leads to a file of the present version or is passed over. It makes reads faster and says
-//! nothing of what they find; see [`crate::key_table::hints`].
+//! nothing of what they find; see [`crate::key_table::hints`]. All is for speed alone: nothing is
+//! committed, and a failure is none of the database.
 //!
 //! Lock: `state`, a leaf; nothing is read or written under it.
+
+mod noting;
+mod reading;
 
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::core::Core;
+use crate::engine::read::ReadState;
 use crate::key_table::{HintReader, Written};
 use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The part of the noted items that must have been read since before they are noted again, and when
@@ -28,16 +34,18 @@ const LEAST_CHANGED_AT_CLOSING: u64 = 64;
 
 /// The hints that are sorted at a time, and what is read back at a time, may take this part of the
 /// budget.
-pub(crate) const MEMORY_PART: u64 = 128;
+const MEMORY_PART: u64 = 128;
 
-/// What is known of the hints.
+/// The component that keeps what is hot for the next opening.
 pub(crate) struct Warmth {
+    core: Arc<Core>,
+    read: Arc<ReadState>,
     state: Mutex<State>,
     /// Reading back has had its turn, and no merge since.
     had_turn: AtomicBool,
 }
 
-pub(crate) enum State {
+enum State {
     /// Of the process before, left to be read back.
     Left(HintReader),
     /// Being read back or noted.
@@ -47,18 +55,18 @@ pub(crate) enum State {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Noted {
+struct Noted {
     /// Look-ups had missed this often.
     misses: u64,
-    pub(crate) at: Duration,
-    pub(crate) written: Written,
-    pub(crate) took: Duration,
+    at: Duration,
+    written: Written,
+    took: Duration,
 }
 
 impl State {
     /// These hints are in the file; to write them took that long. The workers are woken when enough
     /// has changed since.
-    pub(crate) fn noted(core: &Core, written: Written, took: Duration) -> State {
+    fn noted(core: &Core, written: Written, took: Duration) -> State {
         let misses = core.cache.misses();
         let noted = Noted {
             misses,
@@ -79,12 +87,12 @@ impl Noted {
     }
 
     /// Whether enough has changed for another note, now that look-ups have missed this often.
-    pub(crate) fn is_stale(&self, misses: u64) -> bool {
+    fn is_stale(&self, misses: u64) -> bool {
         misses.saturating_sub(self.misses) >= self.enough(CHANGED_PART, LEAST_CHANGED)
     }
 
     /// The same when the database is closed.
-    pub(crate) fn is_stale_at_closing(&self, misses: u64) -> bool {
+    fn is_stale_at_closing(&self, misses: u64) -> bool {
         let enough = self.enough(CHANGED_PART_AT_CLOSING, LEAST_CHANGED_AT_CLOSING);
         misses.saturating_sub(self.misses) >= enough
     }
@@ -92,10 +100,12 @@ impl Noted {
 
 impl Warmth {
     /// With the hints that the process before has left.
-    pub(crate) fn new(core: &Core) -> Warmth {
+    pub(crate) fn new(core: &Arc<Core>, read: &Arc<ReadState>) -> Warmth {
         let none = || State::noted(core, Written::default(), Duration::ZERO);
         let left = HintReader::of(&core.store);
         Warmth {
+            core: Arc::clone(core),
+            read: Arc::clone(read),
             state: Mutex::new(left.map_or_else(none, State::Left)),
             had_turn: AtomicBool::new(false),
         }
@@ -127,7 +137,7 @@ impl Warmth {
     }
 
     /// Takes the reader, which is to be put back with [`Warmth::put`].
-    pub(crate) fn take_reader(&self) -> Option<HintReader> {
+    fn take_reader(&self) -> Option<HintReader> {
         let mut state = self.state.lock();
         match mem::replace(&mut *state, State::Busy) {
             State::Left(reader) => Some(reader),
@@ -138,7 +148,7 @@ impl Warmth {
         }
     }
 
-    pub(crate) fn last_noted(&self) -> Option<Noted> {
+    fn last_noted(&self) -> Option<Noted> {
         match *self.state.lock() {
             State::Noted(noted) => Some(noted),
             State::Left(_) | State::Busy => None,
@@ -146,7 +156,7 @@ impl Warmth {
     }
 
     /// Takes what is known of the last note, in whose place another is to be put.
-    pub(crate) fn take_noted(&self) -> Option<Noted> {
+    fn take_noted(&self) -> Option<Noted> {
         let mut state = self.state.lock();
         let State::Noted(noted) = *state else {
             return None;
@@ -155,7 +165,10 @@ impl Warmth {
         Some(noted)
     }
 
-    pub(crate) fn put(&self, state: State) {
+    fn put(&self, state: State) {
         *self.state.lock() = state;
     }
 }
+
+#[cfg(test)]
+mod tests;
