@@ -44,7 +44,7 @@ impl Background {
     /// The failures of jobs, for a person.
     pub(crate) fn job_errors(&self) -> Vec<JobError> {
         let mut failures = self.job_failures();
-        let stays = self.why_garbage_stays().map(|error| Failure {
+        let stays = self.choices.why_garbage_stays().map(|error| Failure {
             job: COLLECT,
             partition: None,
             error,

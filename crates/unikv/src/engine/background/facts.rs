@@ -45,18 +45,18 @@ impl Background {
             }
             OfCatalog::Merges => {
                 facts.blocking = self.catalog.blocking_partition(catalog);
-                facts.most_together_bytes = self.most_together_bytes(version);
+                facts.most_together_bytes = self.choices.most_together_bytes(version);
             }
-            OfCatalog::Collections => self.add_collection(facts, version, filter),
+            OfCatalog::Collections => self.choices.add_collection(facts, version, filter),
             OfCatalog::Tombstones => {
                 let many = tombstones::perhaps_many(version);
                 let due = many.filter(|p| catalog.may_freeze(p) && self.counted.is_due(p));
                 facts.scans.tombstones = due.map(|p| p.id).collect();
             }
             OfCatalog::Slices => {
-                facts.scans.give_way_for = self.gives_way_for(facts);
+                facts.scans.give_way_for = self.choices.gives_way_for(facts);
                 if cluster::may_slice(facts) {
-                    facts.scans.next_slice = self.next_slice(facts, version, filter);
+                    facts.scans.next_slice = self.choices.next_slice(facts, version, filter);
                 }
             }
             OfCatalog::Indexes => {
@@ -119,7 +119,7 @@ impl Background {
         let many = tombstones::perhaps_many(&view.version);
         let due = many.filter(|partition| self.counted.is_due(partition));
         facts.scans.tombstones = due.map(|p| p.id).take(1).collect();
-        facts.scans.give_way_for = self.gives_way_for(&facts);
+        facts.scans.give_way_for = self.choices.gives_way_for(&facts);
         facts
     }
 

@@ -40,14 +40,14 @@ impl Background {
         self.await_background()?;
         // What the last readers and jobs have released takes no space when this returns.
         self.core.store.remove_obsolete();
-        self.why_garbage_stays().map_or(Ok(()), Err)
+        self.choices.why_garbage_stays().map_or(Ok(()), Err)
     }
 
     /// Collects garbage as a merge would that passes by, and waits for that. While the disk is
     /// full, as much as there is room for.
     pub(crate) fn collect_garbage(&self) -> Result<()> {
         self.core.check_open()?;
-        let _requested = self.garbage_requests.add();
+        let _requested = self.choices.garbage_requests.add();
         self.core.work.notify();
         let done = || {
             let version = &self.catalog.lock().version;
@@ -144,7 +144,7 @@ impl Background {
         self.check_jobs()?;
         let version = Arc::clone(&self.read.view.load().version);
         let is_done = || !self.space.has_garbage(&version, Pressure::Riding);
-        if self.first_collection(&version, &|_| true).is_some() || is_done() {
+        if self.choices.first_collection(&version, &|_| true).is_some() || is_done() {
             return Ok(());
         }
         Err(match self.space.why_left_alone() {

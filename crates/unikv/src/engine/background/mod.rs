@@ -6,6 +6,8 @@
 //! while the other jobs go on.
 
 mod checks;
+mod choices;
+mod counted;
 mod facts;
 mod freezing;
 mod full_disk;
@@ -14,7 +16,6 @@ pub(crate) mod ingest;
 pub(crate) mod kinds;
 mod lease;
 mod maintenance;
-mod passes;
 mod requests;
 mod run;
 pub(crate) mod scheduler;
@@ -23,9 +24,10 @@ pub(crate) mod workers;
 
 use crate::base::sync::atomic::Ordering;
 use crate::codec::Dictionaries;
+use crate::engine::background::choices::Choices;
+use crate::engine::background::counted::Counted;
 use crate::engine::background::idle::Idle;
-use crate::engine::background::passes::{Counted, Passes};
-use crate::engine::background::requests::{Requests, Running};
+use crate::engine::background::requests::Running;
 use crate::engine::background::scheduler::Scheduler;
 use crate::engine::background::warm::Warmth;
 use crate::engine::backpressure::Backpressure;
@@ -66,11 +68,9 @@ pub(crate) struct Background {
     pub(crate) idle: Idle,
     /// The dictionaries that jobs have learned last.
     pub(crate) dictionaries: Dictionaries,
-    pub(crate) passes: Passes,
+    pub(crate) choices: Choices,
     pub(crate) counted: Counted,
     pub(crate) warmth: Warmth,
-    /// Callers that wait for garbage collection.
-    pub(crate) garbage_requests: Requests,
     /// The jobs that run.
     pub(crate) running: Running,
     #[cfg(test)]
@@ -100,10 +100,9 @@ impl Background {
             scheduler: Scheduler::default(),
             idle: Idle::default(),
             dictionaries: Dictionaries::default(),
-            passes: Passes::default(),
+            choices: Choices::new(core, space, read),
             counted: Counted::default(),
             warmth: Warmth::new(core, read),
-            garbage_requests: Requests::default(),
             running: Running::default(),
             #[cfg(test)]
             chores: kinds::tests::Chores::taken(),

@@ -151,11 +151,10 @@ impl Background {
         let counters = &self.core.counters;
         match name {
             // What failed may be a victim that is left alone from now on.
-            COLLECT => self.passes.collections.end(),
+            COLLECT => self.choices.collection_failed(),
             CLUSTER => {
                 counters.failed_clusterings.fetch_add(1, Ordering::Relaxed);
-                self.passes.failed(of);
-                self.passes.clusterings.end();
+                self.choices.slice_failed(of);
             }
             SCAN_MERGE => {
                 counters.failed_scan_merges.fetch_add(1, Ordering::Relaxed);

@@ -19,9 +19,10 @@ use crate::jobs::compact::moved_values::MovedValues;
 use crate::jobs::compact::parts::{
     MergeInputs, MergePlan, MergeRules, Merged, Purpose, partitions_of,
 };
-use crate::jobs::plan::Pass;
+use crate::jobs::plan::{CLUSTER, Pass};
 use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
+use crate::partition::scan_sources;
 use crate::record::{RecordFile, RecordFileMeta};
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
@@ -88,6 +89,17 @@ impl Background {
         }
     }
 
+    /// Copies the values of a slice.
+    pub(in crate::engine::background) fn run_slice(&self, slice: &Pass) -> Result<Ended> {
+        let plans = self.plans_of(slice, MergeInputs::cluster);
+        let (ran, took, misses) = self
+            .core
+            .beside_look_ups(|| self.run_plans(CLUSTER, &plans));
+        let charged = scan_sources::charged_in_all(&self.read.view.load().version);
+        self.choices.ended(self.core.now(), took, misses, charged);
+        ran
+    }
+
     /// What a pass does in each of its partitions.
     pub(in crate::engine::background) fn plans_of(
         &self,
@@ -131,7 +143,7 @@ impl Background {
         };
         let context = self.job_context(self.until_closed(), needs);
         let version = Arc::clone(&self.read.view.load().version);
-        let slice_bytes = self.slice_bytes(&version);
+        let slice_bytes = self.choices.slice_bytes(&version);
         drop(version);
         let slices = plans
             .iter()
@@ -161,7 +173,7 @@ impl Background {
             }
             let rode = inputs.purpose == Purpose::Merge && !inputs.victims.is_empty();
             if rode && merged.is_err() {
-                self.passes.failed_with_victims(partition.id);
+                self.choices.failed_with_victims(partition.id);
             }
             match self.core.or_clean_up(&context, merged) {
                 Ok(merged) => {
@@ -246,7 +258,7 @@ impl Background {
             .inspect_err(|_| self.catalog.quarantine(&mut catalog, context))?;
         drop(catalog);
         for partition in &partitions {
-            self.passes.merged(*partition);
+            self.choices.merged(*partition);
             self.learn_outliers(*partition);
         }
         // The job reports the first one.

@@ -2,8 +2,6 @@
 
 mod clear;
 mod clock;
-mod cluster;
-mod collect;
 pub(crate) mod flush;
 mod for_reads;
 pub(crate) mod join;

@@ -1,6 +1,6 @@
 //! Clustering in slices: moving the values of neighbours to where they lie together. Which files,
 //! and which partitions have values there, is chosen for many slices at once
-//! (`engine/background/passes/rounds.rs`).
+//! (`engine/background/choices/rounds.rs`).
 
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::{CLUSTER, Facts, Filter, Job, MERGE, OfCatalog, OnFailure, Rule, Why};

@@ -1,6 +1,6 @@
 //! Collecting garbage alone, when no merge takes it along in time. Which files, and which
 //! partitions have values there, is chosen for many passes at once
-//! (`engine/background/passes/rounds.rs`).
+//! (`engine/background/choices/rounds.rs`).
 
 use crate::jobs::plan::{COLLECT, Filter, Job, OfCatalog, OnFailure, Rule, Why};
 

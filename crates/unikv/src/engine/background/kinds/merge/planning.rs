@@ -3,23 +3,18 @@
 use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
 use crate::engine::background::Background;
-use crate::engine::background::passes::MOST_TOGETHER_BYTES;
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::MERGE;
 use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::{MergeInputs, MergePlan};
 use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
 use crate::record::RecordFile;
-use crate::version::{Generation, Partition, Version};
+use crate::version::{Generation, Partition};
 use std::sync::Arc;
 
 /// Generations that one merge takes along when it has fallen behind: a pass over the key tables
 /// then serves several. More would need more space beside them.
 pub(super) const MAX_MERGED: usize = 2;
-
-/// A job of several partitions reads no more than this part of what is stored: it takes as much
-/// space beside it.
-const PART_TOGETHER: u64 = 128;
 
 impl Background {
     /// What is merged of these partitions, in key order, and what rides along. The first one is
@@ -37,14 +32,14 @@ impl Background {
         let riding = if self.space.full_disk.is_full() {
             Vec::new()
         } else {
-            self.riding_victims(&version)
+            self.choices.riding_victims(&version)
         };
         let numbers = gc::numbers(&riding);
         let rest = |left: u64, p: &Partition| {
             let left = left.checked_sub(cost_of(p))?;
             left.checked_sub(gc::bytes_in(p, &numbers))
         };
-        let mut left = self.most_together_bytes(&version);
+        let mut left = self.choices.most_together_bytes(&version);
         let mut plans = Vec::new();
         for (partition, generations) in all {
             let rest = rest(left, partition);
@@ -57,20 +52,6 @@ impl Background {
         plans
     }
 
-    /// Bytes that one job reads of several partitions.
-    pub(in crate::engine::background) fn most_together_bytes(&self, version: &Version) -> u64 {
-        let files = version.file_sums();
-        let stored = files.bytes + version.partition_sums().key_table_bytes;
-        self.small_bytes()
-            .max(stored / PART_TOGETHER)
-            .min(MOST_TOGETHER_BYTES)
-    }
-
-    /// The cost of a merge that is small in any case.
-    fn small_bytes(&self) -> u64 {
-        (self.core.options.unsorted_bytes / 4).min(MOST_TOGETHER_BYTES)
-    }
-
     /// What the next merge of a partition takes along. Of a small partition that is all that is
     /// frozen: it needs little space beside it, and each further merge would write its keys again.
     /// But each table takes memory, however little the partition has of it.
@@ -81,7 +62,7 @@ impl Background {
     ) -> Vec<Generation> {
         let frozen = catalog.frozen(partition);
         let tables = frozen.iter().flat_map(Generation::tables).count();
-        let is_small = cost_of(partition) <= self.small_bytes()
+        let is_small = cost_of(partition) <= self.choices.small_bytes()
             && tables <= MAX_MERGED * usize::from(MAX_SLOTS);
         let most = if is_small {
             MAX_GENERATIONS
@@ -105,7 +86,7 @@ impl Background {
         // What has failed may have done so because of what rode along, and is forgotten when a full
         // disk has room again.
         let failed = self.core.health.failure(MERGE, Some(partition.id));
-        if failed.is_none() && !self.passes.have_failed_with_victims(partition.id) {
+        if failed.is_none() && !self.choices.have_failed_with_victims(partition.id) {
             inputs.victims = riding.to_vec();
         }
         MergePlan {

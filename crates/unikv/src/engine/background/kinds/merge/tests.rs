@@ -64,7 +64,7 @@ fn is_between_the_thresholds(db: &Db) -> bool {
 /// What garbage collection would reclaim first.
 fn victims(db: &Db) -> Vec<Arc<RecordFile>> {
     let background = &db.0.engine.background;
-    background.riding_victims(&version(db))
+    background.choices.riding_victims(&version(db))
 }
 
 fn numbers(files: &[Arc<RecordFile>]) -> BTreeSet<FileNumber> {

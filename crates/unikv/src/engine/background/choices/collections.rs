@@ -1,11 +1,10 @@
-//! Collecting garbage alone, when no merge takes it along in time (see
+//! What is collected alone, when no merge takes it along in time (see
 //! [`crate::jobs::compact::gc`]).
 //!
 //! One choice of victims serves many partitions ([`Round`]), and small partitions share a job.
 
+use super::{Choices, Look, Round};
 use crate::base::keys::PartitionId;
-use crate::engine::background::Background;
-use crate::engine::background::passes::{Look, Round};
 use crate::error::Error;
 use crate::jobs::compact::gc::{self, Scope};
 use crate::jobs::plan::{COLLECT, Facts, Filter, Pass};
@@ -15,9 +14,9 @@ use crate::version::{Partition, Version};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-impl Background {
+impl Choices {
     /// Adds what of the present choice, or of a new one, can be reclaimed now.
-    pub(in crate::engine::background) fn add_collection(
+    pub(crate) fn add_collection(
         &self,
         facts: &mut Facts<'_>,
         version: &Arc<Version>,
@@ -48,7 +47,7 @@ impl Background {
             });
         }
         let scope = self.due_scope(version, &may);
-        let rounds = &self.passes.collections;
+        let rounds = &self.collections;
         let present = rounds.present(|pressure| *pressure == scope.pressure);
         let present = present.filter(|round| still_serves(&scope, round));
         let next = |round| self.next_of_collections(&scope, &round, facts);
@@ -108,7 +107,7 @@ impl Background {
             },
         };
         let most_bytes = self.most_together_bytes(version);
-        let partitions = self.passes.collections.next(round, most_bytes, &look)?;
+        let partitions = self.collections.next(round, most_bytes, &look)?;
         let files = victims.iter().map(|file| file.meta().number).collect();
         Some(Pass { partitions, files })
     }
@@ -118,7 +117,7 @@ impl Background {
         let victims = scope.victims();
         let mut found = scope.partitions_of(&victims);
         if found.is_empty() {
-            self.passes.collections.end();
+            self.collections.end();
             return None;
         }
         found.sort_by_key(|(gain, _)| Reverse(*gain));
@@ -126,7 +125,7 @@ impl Background {
         let victims = if is_of_files { &victims[..] } else { &[] };
         let partitions = found.iter().map(|(_, partition)| partition.id);
         let round = Round::new(victims, partitions, scope.pressure);
-        self.passes.collections.begin(round.clone());
+        self.collections.begin(round.clone());
         Some(round)
     }
 

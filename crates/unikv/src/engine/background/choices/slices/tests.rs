@@ -521,7 +521,7 @@ fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_stretches() {
     let mut model = Model::new();
     let room = || {
         let background = &db.0.engine.background;
-        let most = background.most_copies(&version(&db)).of_stretches;
+        let most = background.choices.most_copies(&version(&db)).of_stretches;
         let life = db.stats().lifetime;
         (most, life.user_bytes_written, life.clustered_bytes)
     };
@@ -644,7 +644,7 @@ fn slices_give_way_to_look_ups_that_wait_for_the_device() {
     let engine = &db.0.engine;
     // A slice has taken a second, and look-ups have missed twice in each of its milliseconds.
     let (now, took) = (engine.core.now(), Duration::from_secs(1));
-    engine.background.passes.ended(now, took, 2000, 0);
+    engine.background.choices.ended(now, took, 2000, 0);
     pass(&db, Duration::from_secs(2));
     assert_eq!(db.stats().clusterings, 0);
     pass(&db, Duration::from_secs(2));
@@ -664,7 +664,7 @@ fn they_do_not_where_few_look_ups_miss_or_somebody_scans_or_waits() {
         let engine = &db.0.engine;
         engine
             .background
-            .passes
+            .choices
             .ended(engine.core.now(), took, misses, 0);
         if scans {
             assert_eq!(db.iter().count(), KEYS as usize);
@@ -687,7 +687,10 @@ fn what_scans_have_lost_waits_until_somebody_scans_again() {
     scan();
     assert!(charged() > 0);
     let (now, took) = (engine.core.now(), Duration::from_secs(60));
-    engine.background.passes.ended(now, took, 90_000, charged());
+    engine
+        .background
+        .choices
+        .ended(now, took, 90_000, charged());
     pass(&db, Duration::from_secs(3));
     assert_eq!(db.stats().clusterings, 0);
     scan();

@@ -1,35 +1,49 @@
-//! What is known of earlier slices that cluster, and of generations that have been looked at (see
-//! [`super::kinds`]).
+//! The component that chooses files, for many jobs at once: those with garbage, and those in which
+//! values of neighbours are spread. It knows what came of earlier passes.
 //!
 //! Locks: those inside, leaves.
 
+mod collections;
 mod rounds;
+mod slices;
 
-use crate::base::keys::{GenerationId, PartitionId};
+use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
+use crate::engine::background::requests::Requests;
+use crate::engine::core::Core;
+use crate::engine::read::ReadState;
+use crate::engine::space::DiskSpace;
 use crate::jobs::space::garbage::Pressure;
-use crate::jobs::space::tombstones;
-use crate::version::{Generation, Partition};
-pub(super) use rounds::{Choice, Look, MOST_TOGETHER_BYTES, Round, Rounds};
-use std::collections::{HashMap, HashSet};
+use crate::version::Version;
+use rounds::{Choice, Look, MOST_TOGETHER_BYTES, Round, Rounds};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// A job of several partitions reads no more than this part of what is stored: it takes as much
+/// space beside it.
+const PART_TOGETHER: u64 = 128;
 
 /// A slice is put off for this many times as long as the last one took, if look-ups waited for the
 /// device meanwhile and nobody has scanned since.
 const GIVES_WAY: u32 = 3;
 
-/// What is known of earlier slices.
-#[derive(Debug, Default)]
-pub(crate) struct Passes {
+/// The component that chooses files.
+pub(crate) struct Choices {
+    core: Arc<Core>,
+    space: Arc<DiskSpace>,
+    read: Arc<ReadState>,
+    /// Callers that wait for garbage collection.
+    pub(crate) garbage_requests: Requests,
     /// Where one has failed: that partition is left as it is until the database is reopened.
     failed: Mutex<HashSet<PartitionId>>,
     /// Where merges with victims have failed since the last pass that succeeded.
     failed_with_victims: Mutex<HashSet<PartitionId>>,
     rest: Mutex<Rest>,
     /// The present choice of files to cluster.
-    pub(super) clusterings: Rounds<Choice>,
+    clusterings: Rounds<Choice>,
     /// The present choice of value logs to reclaim, or of partitions with obsolete versions.
-    pub(super) collections: Rounds<Pressure>,
+    collections: Rounds<Pressure>,
 }
 
 /// When slices give way to look-ups.
@@ -40,12 +54,48 @@ struct Rest {
     charged: u64,
 }
 
-impl Passes {
-    pub(crate) fn failed(&self, partition: Option<PartitionId>) {
-        self.failed.lock().extend(partition);
+impl Choices {
+    pub(crate) fn new(core: &Arc<Core>, space: &Arc<DiskSpace>, read: &Arc<ReadState>) -> Choices {
+        Choices {
+            core: Arc::clone(core),
+            space: Arc::clone(space),
+            read: Arc::clone(read),
+            garbage_requests: Requests::default(),
+            failed: Mutex::default(),
+            failed_with_victims: Mutex::default(),
+            rest: Mutex::default(),
+            clusterings: Rounds::default(),
+            collections: Rounds::default(),
+        }
     }
 
-    pub(crate) fn has_failed(&self, partition: PartitionId) -> bool {
+    /// A collection has failed: what it could not read may be left alone from now on.
+    pub(crate) fn collection_failed(&self) {
+        self.collections.end();
+    }
+
+    /// A slice has failed.
+    pub(crate) fn slice_failed(&self, partition: Option<PartitionId>) {
+        self.failed.lock().extend(partition);
+        self.clusterings.end();
+    }
+
+    /// Bytes that one job reads of several partitions.
+    pub(crate) fn most_together_bytes(&self, version: &Version) -> u64 {
+        let files = version.file_sums();
+        let stored = files.bytes + version.partition_sums().key_table_bytes;
+        self.small_bytes()
+            .max(stored / PART_TOGETHER)
+            .min(MOST_TOGETHER_BYTES)
+    }
+
+    /// The cost of a merge that is small in any case.
+    pub(crate) fn small_bytes(&self) -> u64 {
+        (self.core.options.unsorted_bytes / 4).min(MOST_TOGETHER_BYTES)
+    }
+
+    /// Whether a slice has failed there.
+    fn has_failed(&self, partition: PartitionId) -> bool {
         self.failed.lock().contains(&partition)
     }
 
@@ -85,27 +135,4 @@ impl Passes {
         let left = rest.ends.saturating_sub(now);
         (!left.is_zero() && charged() <= rest.charged).then_some(left)
     }
-}
-
-/// The open generations whose tombstones have been counted, as they were then.
-#[derive(Debug, Default)]
-pub(crate) struct Counted(Mutex<HashMap<PartitionId, (GenerationId, u64)>>);
-
-impl Counted {
-    /// Whether the newest generation may have many tombstones, and has not been looked at.
-    pub(crate) fn is_due(&self, partition: &Partition) -> bool {
-        let newest = partition.generations.first();
-        newest.is_some_and(|generation| {
-            tombstones::may_be_many(generation)
-                && self.0.lock().get(&partition.id) != Some(&state_of(generation))
-        })
-    }
-
-    pub(super) fn note(&self, id: PartitionId, generation: &Generation) {
-        self.0.lock().insert(id, state_of(generation));
-    }
-}
-
-fn state_of(generation: &Generation) -> (GenerationId, u64) {
-    (generation.id, generation.records())
 }

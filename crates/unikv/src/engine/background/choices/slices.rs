@@ -1,4 +1,4 @@
-//! Clustering in slices: see [`crate::jobs::compact::cluster`].
+//! What slices cluster: see [`crate::jobs::compact::cluster`].
 //!
 //! Invariants:
 //! - A slice is due when scans have charged as much as it copies
@@ -7,18 +7,15 @@
 //! - No more files are chosen than there may be garbage. Over the life of a database no more than
 //!   [`MOST_COPIES`] bytes are copied for each byte of the user's, but for the last slices.
 //! - A slice holds its partitions' leases until it has copied its share
-//!   ([`Background::slice_bytes`]) or a merge or a collection is due, and commits that. What is
+//!   ([`Choices::slice_bytes`]) or a merge or a collection is due, and commits that. What is
 //!   left follows from the version; the next slice takes from the same choice ([`Round`]).
 //! - It is for speed alone: one that fails is no failure of the database.
 
+use super::{Choice, Choices, Look, MOST_TOGETHER_BYTES, Round};
 use crate::base::keys::FileNumber;
 use crate::base::seeded::{seeded, slip};
-use crate::engine::background::passes::{Choice, Look, MOST_TOGETHER_BYTES, Round};
-use crate::engine::background::{Background, Ended};
-use crate::error::Result;
-use crate::jobs::compact::parts::MergeInputs;
 use crate::jobs::compact::{cluster, gc};
-use crate::jobs::plan::{CLUSTER, Facts, Filter, Pass};
+use crate::jobs::plan::{Facts, Filter, Pass};
 use crate::jobs::space::garbage::Pressure;
 use crate::partition::scan_sources;
 use crate::record::RecordFile;
@@ -54,33 +51,19 @@ struct Slices<'a> {
     copies: Copies,
 }
 
-impl Background {
-    /// Copies the values of a slice.
-    pub(in crate::engine::background) fn run_slice(&self, slice: &Pass) -> Result<Ended> {
-        let plans = self.plans_of(slice, MergeInputs::cluster);
-        let (ran, took, misses) = self
-            .core
-            .beside_look_ups(|| self.run_plans(CLUSTER, &plans));
-        let charged = scan_sources::charged_in_all(&self.read.view.load().version);
-        self.passes.ended(self.core.now(), took, misses, charged);
-        ran
-    }
-
+impl Choices {
     /// How long slices give way to look-ups if nobody scans; `None`: they do not, as where somebody
     /// waits for the background.
-    pub(in crate::engine::background) fn gives_way_for(
-        &self,
-        facts: &Facts<'_>,
-    ) -> Option<Duration> {
+    pub(crate) fn gives_way_for(&self, facts: &Facts<'_>) -> Option<Duration> {
         if facts.idle.is_asked_for {
             return None;
         }
         let charged = || scan_sources::charged_in_all(&self.read.view.load().version);
-        self.passes.rest_left(facts.now, charged)
+        self.rest_left(facts.now, charged)
     }
 
     /// What of the present choice, or of a new one, can be copied now.
-    pub(in crate::engine::background) fn next_slice(
+    pub(crate) fn next_slice(
         &self,
         facts: &Facts<'_>,
         version: &Arc<Version>,
@@ -101,7 +84,7 @@ impl Background {
     /// A slice of the present choice; it is empty while others work on the rest. `None`: no choice
     /// serves any more.
     fn next_of_round(&self, slices: &Slices<'_>) -> Option<Pass> {
-        let rounds = &self.passes.clusterings;
+        let rounds = &self.clusterings;
         let &Slices {
             version, is_idle, ..
         } = slices;
@@ -164,7 +147,7 @@ impl Background {
                 };
                 let partitions = due.iter().map(|(_, partition)| partition.id);
                 let round = Round::new(&victims, partitions, choice);
-                self.passes.clusterings.begin(round);
+                self.clusterings.begin(round);
                 return self.next_of_round(slices);
             }
         }
@@ -173,7 +156,7 @@ impl Background {
 
     /// Whether a slice may work on a partition.
     fn may_move(&self, slices: &Slices<'_>, partition: &Partition) -> bool {
-        slices.facts.is_free(partition.id, slices.filter) && !self.passes.has_failed(partition.id)
+        slices.facts.is_free(partition.id, slices.filter) && !self.has_failed(partition.id)
     }
 
     /// Bytes of a partition that a slice copies at most, and the record more that reaches them.
@@ -215,7 +198,7 @@ impl Background {
     ) -> Vec<Arc<RecordFile>> {
         // A file that a partition cannot leave would be garbage that no collection removes either.
         let failed = version.partitions().iter();
-        let failed = failed.filter(|p| self.passes.has_failed(p.id));
+        let failed = failed.filter(|p| self.has_failed(p.id));
         let refs = failed
             .flat_map(|p| &p.key_tables)
             .flat_map(|table| &table.meta().refs);
