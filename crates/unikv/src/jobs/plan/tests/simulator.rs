@@ -1,9 +1,9 @@
 //! A simulation of decisions: the rules are driven with facts of a model of a database, by a random
 //! history, and compared with definitions by brute force (`simulator/oracle.rs`).
 //!
-//! Of each history it checks that no two jobs hold one partition, that each choice is the most
-//! urgent, that workers do not sleep past what time makes due, and that without new input all work
-//! comes to an end, after which no promise is broken (`simulator/promises.rs`).
+//! Checked in each history: no two jobs hold one partition; each choice is the most urgent; no
+//! worker sleeps past the time at which a job becomes due; without new input all work ends, and
+//! then no promise is broken (`simulator/promises.rs`).
 //!
 //! `UNIKV_TIMES` runs this many times the seeds, `UNIKV_SEEDS` a number of them, and `UNIKV_SEED`
 //! one alone, which prints each step.
@@ -21,18 +21,22 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use workers::{Counts, Simulation};
 
+/// The seeds of large worlds begin here.
+const LARGE_FROM: u64 = 1 << 40;
+
 /// Histories of small worlds, where jobs meet often.
 const SMALL: u64 = 4_000;
-/// Histories of up to a thousand partitions, and some more than a job takes at once.
+/// Histories of up to a thousand partitions, and of more than one job takes.
 const LARGE: u64 = 24;
 
-/// The seed of a history, for what a failure prints.
+/// The seed of a history, which is printed if the history fails.
 struct Seed(u64);
 
 impl Drop for Seed {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("replay with: UNIKV_SEED={}", self.0);
+            let test = "cargo test -p unikv-db --lib plan::tests::simulator";
+            eprintln!("replay with: UNIKV_SEED={} {test}", self.0);
         }
     }
 }
@@ -49,12 +53,14 @@ fn run(first: u64, default: u64, partitions: impl Fn(&mut SmallRng) -> usize) ->
         Some(_) => 0..0,
         None => {
             let seeds = default * number("UNIKV_TIMES").unwrap_or(1);
-            first..first + number("UNIKV_SEEDS").unwrap_or(seeds)
+            // The given number is that of small worlds.
+            let given = number("UNIKV_SEEDS").map(|seeds| (seeds * default).div_ceil(SMALL));
+            first..first + given.unwrap_or(seeds)
         }
     };
     let mut counts = Counts::default();
     for seed in seeds {
-        let printed = Seed(seed);
+        let guard = Seed(seed);
         let mut rng = SmallRng::seed_from_u64(!seed);
         let is_printed = number("UNIKV_SEED").is_some();
         let mut simulation = Simulation::new(seed, partitions(&mut rng), is_printed);
@@ -63,14 +69,11 @@ fn run(first: u64, default: u64, partitions: impl Fn(&mut SmallRng) -> usize) ->
         (0..rng.random_range(0..most)).for_each(|_| simulation.step());
         simulation.settle();
         counts.add(&simulation.counts);
-        drop(printed);
+        drop(guard);
     }
     println!("{counts:?}");
     counts
 }
-
-/// Seeds of large worlds begin here.
-const LARGE_FROM: u64 = 1 << 40;
 
 /// Whether the seeds are those of a normal run, or more.
 fn is_complete() -> bool {

@@ -1,4 +1,4 @@
-//! What the model holds back: jobs that have failed, and jobs that were given up.
+//! Jobs that the model holds back: those that have failed, and those that were given up.
 
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::facts::{Cause, HeldBack};
@@ -27,7 +27,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    /// Notes a failure: the pauses double, but those of flushes.
+    /// Notes a failure. Pauses double, except those of flushes.
     pub(super) fn fail(&mut self, of: Of, cause: Cause, now: Duration) {
         let failures = self
             .failed
@@ -52,11 +52,15 @@ impl Failures {
         self.failed.remove(&of);
     }
 
+    pub(super) fn forget_all(&mut self, name: JobName) {
+        self.failed.retain(|of, _| of.0 != name);
+    }
+
     pub(super) fn give_up(&mut self, of: Of, now: Duration) {
         self.given_up.insert(of, now + LEFT_ALONE);
     }
 
-    /// Failures for want of space are forgotten once there is room, but for those of collections.
+    /// Forgets failures for want of space, except those of collections.
     pub(super) fn disk_has_room(&mut self) {
         let is_kept =
             |of: &Of, failure: &mut Failure| failure.cause != Cause::DiskFull || of.0 == COLLECT;
@@ -91,7 +95,7 @@ impl Failures {
             .map(|until| until - now)
     }
 
-    /// Of those that were given up, the pauses that have ended are no facts any more.
+    /// Forgets jobs that were given up and whose pauses have ended.
     pub(super) fn time_passes(&mut self, now: Duration) {
         self.given_up.retain(|_, until| *until > now);
     }

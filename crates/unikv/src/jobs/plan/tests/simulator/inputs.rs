@@ -1,8 +1,9 @@
-//! What comes from outside: the first state of a world, and what users, reads, the disk and time do
-//! to it.
+//! Input from outside: the first state of a world, and changes by users, reads, the disk and time.
 
 use super::partition::Partition;
 use super::world::{World, Write};
+use crate::jobs::plan::COLLECT;
+use crate::jobs::plan::facts::Cause;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
@@ -12,8 +13,8 @@ use std::time::Duration;
 /// Memtables that may be sealed: with more, writers wait.
 const MOST_SEALED: usize = 6;
 
-/// A world with more partitions begins with one keyspace, which is dropped in half of them: a job
-/// does not take all of its partitions.
+/// A world with more partitions has one keyspace at first. Half of these worlds drop it, since one
+/// job cannot clear all of its partitions.
 const HUGE: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +29,11 @@ pub(super) enum Input {
     EmptyKeyspace,
     Time,
     Disk,
+    /// A collection lacks space.
+    Collection,
     /// Reads make indexes or blocks worth their cost.
     Reads,
-    /// Reads change what the cache holds.
+    /// Reads change the content of the cache, which is to be noted.
     Cache,
     /// Data begins or ceases to expire.
     Expiry,
@@ -38,7 +41,7 @@ pub(super) enum Input {
     Limits,
 }
 
-const ALL: [Input; 11] = [
+const ALL: [Input; 12] = [
     Input::Write,
     Input::Delete,
     Input::CreateKeyspace,
@@ -46,14 +49,15 @@ const ALL: [Input; 11] = [
     Input::EmptyKeyspace,
     Input::Time,
     Input::Disk,
+    Input::Collection,
     Input::Reads,
     Input::Cache,
     Input::Expiry,
     Input::Limits,
 ];
 
-/// How often the inputs of one history come: some of them not at all, others often, so that
-/// histories differ.
+/// The frequencies of the inputs of one history. They differ from history to history, and some
+/// inputs never come.
 pub(super) struct Habits {
     inputs: Vec<Input>,
 }
@@ -157,6 +161,12 @@ pub(super) fn apply(input: Input, world: &mut World, rng: &mut SmallRng) {
         Input::Time => world.pass(Duration::from_millis(rng.random_range(1..=4_000))),
         Input::Disk if world.disk.is_full => world.disk_has_room(),
         Input::Disk => world.disk.is_full = true,
+        Input::Collection => {
+            let all = world.partitions.iter().map(|p| p.id);
+            let of = (COLLECT, all.choose(rng));
+            world.failures.fail(of, Cause::DiskFull, world.now);
+            world.changed();
+        }
         Input::Reads => {
             world.index_wishes += rng.random_range(0..=2);
             world.block_wishes += rng.random_range(0..=2);

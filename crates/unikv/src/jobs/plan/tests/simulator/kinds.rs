@@ -1,7 +1,7 @@
 //! The kinds of jobs in the model, and the order of all, as in `engine/background/kinds/mod.rs`.
 //!
-//! A kind has one file, or shares one: when it is due by definition, for the oracle, and what it
-//! changes. To add a kind: its [`Kind`] and its line in [`KINDS`].
+//! Everything about a kind is in one file: the definition by which it is due, for the oracle, and
+//! its changes of the model. To add a kind, add its [`Kind`] and its line in [`KINDS`].
 
 mod clear;
 mod flush;
@@ -17,9 +17,10 @@ use crate::base::keys::PartitionId;
 use crate::jobs::plan::rules::merge as merge_rule;
 use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, Rule};
 use rand::rngs::SmallRng;
+use std::time::Duration;
 
-/// All kinds, the most urgent first. The flush worker has those that are flushes, the other workers
-/// have the others.
+/// All kinds, the most urgent first. The flush worker does flushes, the other workers do the
+/// others.
 pub(super) const KINDS: &[Kind] = &[
     flush::FLUSHES,
     notes::CLOCK_NOTES,
@@ -39,11 +40,11 @@ pub(super) struct Kind {
     find: Find,
     pub(super) is_flush: bool,
     pub(super) may_fail: bool,
-    /// All jobs that are due by definition, of which the most urgent is to be found.
+    /// All jobs of this kind that are due by its definition. The rule must find the most urgent.
     pub(super) candidates: fn(&World, Filter) -> Vec<Candidate>,
-    /// What changes when a job begins.
+    /// The change of the model at the beginning of a job.
     pub(super) begin: fn(&mut World, &mut Running),
-    /// What a job changes that does not fail.
+    /// The change of the model at the end of a job that does not fail.
     pub(super) end: fn(&mut World, &mut Running, &mut SmallRng) -> Ended,
 }
 
@@ -53,7 +54,7 @@ enum Find {
     Merges,
 }
 
-/// What was chosen.
+/// A choice.
 pub(super) enum Work {
     Job(Job),
     Merge(PartitionId),
@@ -74,9 +75,9 @@ pub(super) struct Running {
     pub(super) kind: usize,
     pub(super) work: Work,
     pub(super) partitions: Vec<PartitionId>,
-    /// How many memtables or generations it has taken when it began.
+    /// Memtables or generations that it took at its beginning.
     pub(super) inputs: usize,
-    /// How often it has merged what it needs merged.
+    /// Rounds of merges that a join has made.
     pub(super) rounds: usize,
 }
 
@@ -105,8 +106,8 @@ impl Kind {
         }
     }
 
-    /// In what time it may become due with nothing else happening.
-    pub(super) fn due_in(&self, facts: &Facts<'_>) -> Option<std::time::Duration> {
+    /// The time after which it may become due without a notification.
+    pub(super) fn due_in(&self, facts: &Facts<'_>) -> Option<Duration> {
         match &self.find {
             Find::Rule(rule) => (rule.due_in)(facts),
             Find::Merges => None,

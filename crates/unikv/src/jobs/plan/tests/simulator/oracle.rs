@@ -1,8 +1,8 @@
-//! What is to be chosen, by brute force over the model.
+//! The right choice, found by brute force over the model.
 //!
 //! The definitions here and in `kinds/` are written without the rules. A kind of job lists all its
-//! candidates with their urgencies. The chosen job must be one of the most urgent: which one of
-//! equals is not specified.
+//! candidates with their urgencies. The choice must be one of the most urgent; any of equals is
+//! right.
 
 use super::kinds::{KINDS, Kind};
 use super::world::World;
@@ -10,7 +10,7 @@ use crate::base::keys::PartitionId;
 use crate::jobs::plan::{Filter, JobName};
 use std::cmp::Reverse;
 
-/// The more urgent is the greater. Candidates of one kind compare by its own figures.
+/// The greater is the more urgent. Only candidates of one kind are compared.
 pub(super) type Urgency = (u64, Reverse<u64>);
 
 /// A job that may be chosen.
@@ -48,14 +48,13 @@ impl Candidate {
     }
 }
 
-/// Whether a job may work on a partition: no other job holds it. For the account of failures this
-/// makes no difference.
+/// Whether no other job holds a partition. The account of failures disregards leases.
 pub(super) fn is_free(world: &World, filter: Filter, id: PartitionId) -> bool {
     matches!(filter, Filter::Failure(_)) || !world.leased.contains(&id)
 }
 
-/// Whether a job is in question. A worker leaves a job alone that is held back until later than
-/// now. The account of failures asks for one partition.
+/// Whether a job is in question. A worker does not take a job that is held back until later than
+/// now. The account of failures asks for the jobs of one partition.
 pub(super) fn is_asked(
     world: &World,
     filter: Filter,
@@ -73,7 +72,7 @@ pub(super) fn may_take(world: &World, filter: Filter, name: JobName, id: Partiti
     is_free(world, filter, id) && is_asked(world, filter, name, Some(id))
 }
 
-/// Compares what a rule has found with the candidates of its kind.
+/// Compares the job that a rule has found with the candidates of its kind.
 pub(super) fn check(kind: &Kind, found: Option<&[PartitionId]>, world: &World, filter: Filter) {
     let candidates = (kind.candidates)(world, filter);
     let best = candidates.iter().map(|it| it.urgency).max();
@@ -98,7 +97,7 @@ pub(super) fn check(kind: &Kind, found: Option<&[PartitionId]>, world: &World, f
 /// Compares all kinds with their candidates, whether or not a more urgent kind is due.
 pub(super) fn check_all(world: &World, filter: Filter) {
     let facts = world.facts();
-    // Only what can fail is asked for by the account of failures.
+    // The account of failures asks only for kinds that can fail.
     let is_asked = |kind: &&Kind| kind.may_fail || !matches!(filter, Filter::Failure(_));
     for kind in KINDS.iter().filter(is_asked) {
         let found = kind.find(&facts, filter).map(|work| work.partitions());

@@ -1,4 +1,4 @@
-//! A partition of the model: its range, and how many bytes it has where.
+//! A partition of the model: its range, and the bytes of its tables and generations.
 
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::partitions::{JoinFacts, PartitionFacts};
@@ -9,7 +9,7 @@ pub(super) const MAX_GENERATIONS: usize = 4;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Partition {
     pub(super) id: PartitionId,
-    /// The keyspaces in which its range begins and ends. Of those between, one exists at most.
+    /// The keyspaces in which its range begins and ends. At most one keyspace exists in the range.
     pub(super) keyspaces: (u32, u32),
     /// Bytes of each key table, in key order.
     pub(super) key_tables: Vec<u64>,
@@ -44,8 +44,8 @@ impl Partition {
         self.key_tables.is_empty() && self.generations() == 0
     }
 
-    /// By how much the sides differ at the most even border between key tables, and the number of
-    /// key tables before it.
+    /// The most even border between key tables: the difference of its sides in bytes, and the number
+    /// of key tables before it.
     pub(super) fn border(&self) -> Option<(u64, usize)> {
         let borders = 1..self.key_tables.len();
         let differences = borders.map(|at| {
@@ -62,8 +62,8 @@ impl Partition {
         self.bytes() > most && self.border().is_some_and(is_even)
     }
 
-    /// Whether a flush would need one more generation than it may have, now that a generation takes
-    /// less than `limit` bytes.
+    /// Whether a flush would need one more generation than it may have. An open generation of `limit`
+    /// bytes takes no more.
     pub(super) fn blocks(&self, limit: u64) -> bool {
         let is_full = self.open.is_none_or(|bytes| bytes >= limit);
         is_full && self.has_all_generations()
@@ -76,7 +76,7 @@ impl Partition {
         }
     }
 
-    /// Its figures, but for its join.
+    /// Its figures, without a join.
     pub(super) fn figures(&self, most: u64) -> PartitionFacts {
         let has_all = self.has_all_generations();
         PartitionFacts {

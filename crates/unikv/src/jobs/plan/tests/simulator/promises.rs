@@ -1,13 +1,14 @@
-//! What must hold once nothing is due.
+//! The promises that must hold once nothing is due.
 
 use super::partition::Partition;
 use super::world::World;
 use crate::jobs::plan::rules::due_by_files;
+use std::time::Duration;
 
 /// On a full disk joins and notes wait until there is room.
 pub(super) fn check(world: &World) {
     let has_room = !world.disk.is_full;
-    let is_over = |at: Option<std::time::Duration>| at.is_some_and(|at| at <= world.now);
+    let is_over = |at: Option<Duration>| at.is_some_and(|at| at <= world.now);
     assert!(world.leased.is_empty(), "a lease is left");
     assert!(world.sealed.is_empty(), "a memtable is not flushed");
     assert_eq!(
@@ -45,8 +46,7 @@ pub(super) fn check(world: &World) {
             !has_room || !are_small(world, at),
             "small: {partition:?} {next:?}"
         );
-        // What is vacant goes to a neighbour, unless writes have begun a generation there, or it
-        // stands between two keyspaces.
+        // A vacant partition is joined with a neighbour, unless the neighbour has an UnsortedStore.
         let is_vacant_beside = is_gone != is_next_gone && is_merged(partition) && is_merged(next);
         assert!(
             !has_room || !is_vacant_beside,
@@ -63,7 +63,7 @@ fn is_merged(partition: &Partition) -> bool {
 }
 
 /// Whether a partition and the next are of one keyspace, and together smaller than a quarter of
-/// what one may have.
+/// the limit.
 fn are_small(world: &World, at: usize) -> bool {
     let [left, right] = [at, at + 1].map(|at| &world.partitions[at]);
     let lives = |p: &Partition| {

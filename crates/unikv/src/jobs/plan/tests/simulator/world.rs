@@ -1,4 +1,4 @@
-//! The model of a database: as much of it as decisions go by, and what changes that.
+//! The model of a database: the facts of decisions, and the changes of these.
 //!
 //! Invariants:
 //! - Partitions stand in key order. Their ranges meet and cover all keyspaces, and an id is given
@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Bytes that a memtable has for a place in a keyspace.
+/// Bytes of a memtable for one place in a keyspace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) keyspace: u32,
@@ -58,7 +58,7 @@ pub(super) struct World {
     /// Of a thousand jobs that may fail, this many do.
     pub(super) failing: u32,
     figures: Partitions,
-    /// What follows from all partitions, made again when one has changed.
+    /// Facts that follow from all partitions; `None`: to be made again.
     of_all: Option<OfAll>,
 }
 
@@ -93,7 +93,7 @@ impl World {
         PartitionId(self.last_partition)
     }
 
-    /// How many keyspaces exist in a range, of which more than two are not counted.
+    /// The number of keyspaces that exist in a range, two at most.
     fn count_in(&self, (first, last): (u32, u32)) -> usize {
         self.keyspaces.range(first..=last).take(2).count()
     }
@@ -111,8 +111,8 @@ impl World {
         partition.is_empty() && self.is_gone(at) && !self.sealed.iter().flatten().any(is_of_it)
     }
 
-    /// The join of a partition with the next one, by the definition for both living and vacant
-    /// sides: they belong to one keyspace at most, and what belongs to none is vacant.
+    /// The join of a partition with the next one. Both together belong to one keyspace at most, and
+    /// a side that belongs to none is vacant.
     pub(super) fn join(&self, left: usize) -> Option<JoinFacts> {
         let (a, b) = (&self.partitions[left], self.partitions.get(left + 1)?);
         let join = a.join(b, self.most_bytes)?;
@@ -122,7 +122,7 @@ impl World {
         is_due.then_some(join)
     }
 
-    /// The first partition for whose merge flushes wait.
+    /// The first partition that makes flushes wait for its merge.
     fn blocking(&self) -> Option<PartitionId> {
         let mut all = self.partitions.iter();
         let blocking = all.find(|p| p.blocks(self.generation_bytes))?;
@@ -130,7 +130,7 @@ impl World {
     }
 
     /// Whether flushes wait for merges: one partition has no room; or all UnsortedStores together
-    /// are too large, those aside whose merges fail, and some merge would make room.
+    /// are too large, and a merge would make room. Partitions with failing merges do not count.
     pub(super) fn flushes_wait(&self) -> bool {
         if self.blocking().is_some() {
             return true;
@@ -249,8 +249,7 @@ impl World {
 
 /// Changes.
 impl World {
-    /// Must follow any change of what [`OfAll`] has that is no partition's: memtables, keyspaces,
-    /// limits, failures.
+    /// Must follow a change of memtables, keyspaces, limits or failures.
     pub(super) fn changed(&mut self) {
         self.of_all = None;
     }
@@ -345,8 +344,8 @@ impl World {
         self.changed();
     }
 
-    /// A measure of what is to be done: memtables, generations, key tables of the least size,
-    /// partitions, wishes.
+    /// A measure of the work to be done: memtables, generations, key tables of the least size,
+    /// partitions, wishes, failures.
     pub(super) fn work(&self) -> usize {
         let writes: usize = self.sealed.iter().map(|writes| 1 + writes.len()).sum();
         let written: u64 = self.sealed.iter().flatten().map(|write| write.bytes).sum();

@@ -15,9 +15,8 @@ const NAME: &str = "clear";
 /// Partitions that one job takes, at most.
 const MOST_AT_ONCE: usize = 1_000;
 
-/// Due where a partition that holds anything belongs to no keyspace: the first thousand of them at
-/// once, in key order. If there is none: where two or more vacant neighbours are, the first of such
-/// groups.
+/// Due where a partition belongs to no keyspace and is not empty: the first thousand of these, in
+/// key order. If there is none, the first group of two or more vacant neighbours is due.
 pub(super) const CLEAR: Kind = Kind {
     find: Find::Rule(rules::CLEAR),
     is_flush: false,
@@ -45,8 +44,8 @@ pub(super) const CLEAR: Kind = Kind {
     },
 };
 
-/// The first group of two or more. A failure is one of the first of a group: it asks for the group
-/// that begins there, whatever of it is held or held back.
+/// The first group of two or more. A failure is noted for the first partition of a group. So the
+/// account of failures asks for the group that begins there, and disregards leases and pauses.
 fn vacant_neighbours(world: &World, filter: Filter) -> Vec<Candidate> {
     let end = |begin: usize, may_be_taken: &dyn Fn(usize) -> bool| {
         let mut group = begin..world.partitions.len().min(begin + MOST_AT_ONCE);
@@ -70,7 +69,7 @@ fn vacant_neighbours(world: &World, filter: Filter) -> Vec<Candidate> {
     group.map_or(Vec::new(), |group| Candidate::only(ids(group)))
 }
 
-/// Puts empty partitions in the place of those that still belong to no keyspace and hold anything.
+/// Puts empty partitions in the place of those that still belong to no keyspace.
 fn clear(world: &mut World, ids: &[PartitionId], rng: &mut SmallRng) -> Ended {
     let mut is_any = false;
     for id in ids {

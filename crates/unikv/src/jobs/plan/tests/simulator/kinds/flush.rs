@@ -2,9 +2,11 @@
 
 use super::{Ended, Find, Kind, Running, takes_nothing};
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, is_asked};
+use crate::jobs::plan::tests::simulator::world::World;
 use crate::jobs::plan::{FLUSH, Filter, rules};
+use rand::rngs::SmallRng;
 
-/// Due when a memtable is sealed. A worker does not begin one that had to wait for a merge.
+/// Due when a memtable is sealed. A worker begins none while flushes wait for merges.
 pub(super) const FLUSHES: Kind = Kind {
     find: Find::Rule(rules::FLUSHES),
     is_flush: true,
@@ -15,20 +17,20 @@ pub(super) const FLUSHES: Kind = Kind {
         Candidate::if_due(is_due && is_asked(world, filter, FLUSH, None))
     },
     begin: |world, running| {
-        // A short one takes the next along.
+        // A short memtable is flushed together with the next.
         let is_short = world.sealed.front().is_some_and(|writes| writes.len() < 2);
         running.inputs = world.sealed.len().min(1 + usize::from(is_short));
     },
     end: flush,
 };
 
-fn flush(world: &mut super::World, running: &mut Running, _: &mut rand::rngs::SmallRng) -> Ended {
+fn flush(world: &mut World, running: &mut Running, _: &mut SmallRng) -> Ended {
     let oldest: Vec<_> = world.sealed.drain(..running.inputs).flatten().collect();
     world.place(&oldest);
     Ended::Done
 }
 
-/// Due on a full disk when deletes were flushed there.
+/// Due on a full disk once deletes have been flushed.
 pub(super) const FREEZE_FOR_SPACE: Kind = Kind {
     find: Find::Rule(rules::FREEZE_FOR_SPACE),
     is_flush: false,

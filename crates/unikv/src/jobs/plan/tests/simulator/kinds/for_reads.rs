@@ -5,8 +5,8 @@ use crate::jobs::plan::tests::simulator::oracle::Candidate;
 use crate::jobs::plan::{Filter, rules};
 use rand::Rng;
 
-/// Due while hints are left and no job reads them back. A worker does not take it again before a
-/// merge has had its turn, if there is one it could run.
+/// Due while hints are left and no job reads them back. A worker takes turns with merges that it
+/// could run.
 pub(super) const WARM_START: Kind = Kind {
     find: Find::Rule(rules::WARM_START),
     is_flush: false,

@@ -17,7 +17,7 @@ const NAME: &str = "join";
 /// How often both sides are merged before a join is given up.
 const ROUNDS: usize = 3;
 
-/// Those that need no merge; and all when the number of merges is a multiple of four.
+/// Joins that need no merge, and all joins while the number of merges is a multiple of four.
 pub(super) const JOIN_BEFORE_MERGES: Kind = Kind {
     find: Find::Rule(rules::JOIN_BEFORE_MERGES),
     candidates: |world, filter| due(world, filter, world.merges % 4 == 0),
@@ -33,9 +33,9 @@ pub(super) const JOIN_LAST: Kind = Kind {
     end: try_to_join,
 };
 
-/// Due where two neighbours may be one, both are free, and no merge of either has failed. Those
-/// that need no merge come first, and then the smallest. There is none on a full disk, and workers
-/// do none while flushes wait for merges.
+/// Due where two neighbours may be one, both are free, and no merge of either has failed. Joins
+/// without merges come first, then the smallest. None is due on a full disk, and workers begin none
+/// while flushes wait for merges.
 fn due(world: &World, filter: Filter, with_merges: bool) -> Vec<Candidate> {
     let gives_way = filter == Filter::Worker && world.flushes_wait();
     if world.disk.is_full || gives_way {
@@ -59,8 +59,8 @@ fn due(world: &World, filter: Filter, with_merges: bool) -> Vec<Candidate> {
     (0..world.partitions.len()).filter_map(candidate).collect()
 }
 
-/// Joins two neighbours if neither has an UnsortedStore; or else freezes and merges these, and goes
-/// on, unless flushes wait or it has done this often enough.
+/// Joins two neighbours if neither has an UnsortedStore. Otherwise freezes and merges these and goes
+/// on. Gives up after some rounds, or when flushes wait.
 fn try_to_join(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> Ended {
     let Work::Job(Job::Join([left, right])) = running.work else {
         panic!("a join is no such job");
@@ -77,9 +77,10 @@ fn try_to_join(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> 
         commit(world, at);
         return Ended::Done;
     }
-    if world.flushes_wait() || running.rounds >= 2 * ROUNDS {
+    if world.flushes_wait() || running.rounds >= ROUNDS {
         return Ended::GivenUp;
     }
+    running.rounds += 1;
     for side in [at, at + 1] {
         world.change(side, Partition::freeze);
     }
@@ -87,7 +88,7 @@ fn try_to_join(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> 
         if is_failed_merge(world, side, rng) {
             return Ended::GivenUp;
         }
-        merge_all(world, side, running, rng);
+        merge_all(world, side, rng);
     }
     Ended::GoesOn
 }
@@ -103,7 +104,7 @@ fn commit(world: &mut World, at: usize) {
     world.replace(at..at + 2, vec![joined]);
 }
 
-/// Whether a merge of a side fails, which is noted as a failure of a merge.
+/// Lets the merge of a side fail at random, and notes it as a failure of a merge.
 fn is_failed_merge(world: &mut World, side: PartitionId, rng: &mut SmallRng) -> bool {
     let fails = rng.random_ratio(world.failing, 1_000);
     if fails {

@@ -11,8 +11,8 @@ use rand::rngs::SmallRng;
 /// Generations that a merge takes at once, unless the partition is small.
 const MAX_MERGED: usize = 2;
 
-/// Due where generations are frozen. Those come first that have as many as they may have, none of
-/// them open; then the one for which flushes wait by the limits of the moment; then the others. The
+/// Due where generations are frozen. Partitions with all their generations and no open one come
+/// first; then the one that makes flushes wait by the limits of the moment; then the others. The
 /// larger UnsortedStore decides among equals.
 pub(super) const MERGES: Kind = Kind {
     find: Find::Merges,
@@ -51,7 +51,7 @@ pub(super) fn ready(world: &World, filter: Filter) -> Vec<Candidate> {
         } else {
             u64::from(first_blocking == Some(p.id))
         };
-        // Bytes are far fewer than this.
+        // No partition has 2^60 bytes.
         Candidate::by_most((class << 60) + p.unsorted_bytes(), p.id)
     });
     candidates.collect()
@@ -67,7 +67,7 @@ pub(super) fn merge(world: &mut World, id: PartitionId, inputs: usize, rng: &mut
     world.change(at, |partition| {
         let merged: u64 = partition.frozen.drain(..inputs).sum();
         let mut left = partition.sorted_bytes() + merged;
-        // Some of it has been overwritten or deleted; now and then nearly all.
+        // A part of it is overwritten or deleted; all of it in one of 16 merges.
         left -= match rng.random_range(0..16) {
             0 => left,
             1 => left - left / 8,
@@ -75,7 +75,7 @@ pub(super) fn merge(world: &mut World, id: PartitionId, inputs: usize, rng: &mut
             _ => 0,
         };
         partition.key_tables.clear();
-        // Large values make a table that has them all.
+        // With large values one key table may have all of it.
         let is_coarse = rng.random_ratio(1, 16);
         while left > 0 {
             let most = if is_coarse {
@@ -90,14 +90,8 @@ pub(super) fn merge(world: &mut World, id: PartitionId, inputs: usize, rng: &mut
     });
 }
 
-/// What a job of another kind does before it can begin: merges all that is frozen of a partition.
-pub(super) fn merge_all(
-    world: &mut World,
-    id: PartitionId,
-    running: &mut Running,
-    rng: &mut SmallRng,
-) {
-    running.rounds += 1;
+/// Merges all frozen generations of a partition, as part of a job of another kind.
+pub(super) fn merge_all(world: &mut World, id: PartitionId, rng: &mut SmallRng) {
     while let Some(partition) = world.get(id)
         && !partition.frozen.is_empty()
     {

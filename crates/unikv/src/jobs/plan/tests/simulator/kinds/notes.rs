@@ -1,4 +1,4 @@
-//! What is noted for the next opening.
+//! Notes for the next opening.
 
 use super::{Ended, Find, Kind, takes_nothing};
 use crate::jobs::plan::rules;

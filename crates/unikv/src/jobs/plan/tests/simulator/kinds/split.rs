@@ -10,9 +10,9 @@ use rand::rngs::SmallRng;
 
 const NAME: &str = "split";
 
-/// Due where a partition has outgrown its size and may begin another generation, and where the disk
-/// is full and a merge or a collection has lacked space that needs less in a part: the largest
-/// first.
+/// Due where a partition has outgrown its size and may begin another generation. On a full disk
+/// also due where a merge or a collection has lacked space and two key tables can be divided. The
+/// largest comes first.
 pub(super) const SPLIT: Kind = Kind {
     find: Find::Rule(rules::SPLIT),
     is_flush: false,
