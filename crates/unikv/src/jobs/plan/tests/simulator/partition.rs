@@ -44,8 +44,8 @@ impl Partition {
         self.key_tables.is_empty() && self.generations() == 0
     }
 
-    /// The most even border between key tables: the difference of its sides in bytes, and the number
-    /// of key tables before it.
+    /// The most even border between key tables: the difference of its sides in bytes, and the
+    /// number of key tables before it.
     pub(super) fn border(&self) -> Option<(u64, usize)> {
         let borders = 1..self.key_tables.len();
         let differences = borders.map(|at| {
@@ -62,8 +62,8 @@ impl Partition {
         self.bytes() > most && self.border().is_some_and(is_even)
     }
 
-    /// Whether a flush would need one more generation than it may have. An open generation of `limit`
-    /// bytes takes no more.
+    /// Whether a flush would need one more generation than it may have. An open generation of
+    /// `limit` bytes takes no more.
     pub(super) fn blocks(&self, limit: u64) -> bool {
         let is_full = self.open.is_none_or(|bytes| bytes >= limit);
         is_full && self.has_all_generations()

@@ -330,9 +330,9 @@ impl Simulation {
                 }
                 is_due |= found.is_some();
             }
-            // Collections are not a kind of the model yet. One stays due while its partition exists.
-            let is_there = of.is_some_and(|id| self.world.get(id).is_some());
-            if !is_due && !(name == COLLECT && is_there) {
+            // Collections are not a kind of the model yet. One is due while its partition exists.
+            is_due |= name == COLLECT && of.is_some_and(|id| self.world.get(id).is_some());
+            if !is_due {
                 self.world.failures.forget((name, of));
                 self.world.changed();
                 self.world.refresh();

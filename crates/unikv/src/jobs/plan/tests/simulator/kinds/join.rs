@@ -59,8 +59,8 @@ fn due(world: &World, filter: Filter, with_merges: bool) -> Vec<Candidate> {
     (0..world.partitions.len()).filter_map(candidate).collect()
 }
 
-/// Joins two neighbours if neither has an UnsortedStore. Otherwise freezes and merges these and goes
-/// on. Gives up after some rounds, or when flushes wait.
+/// Joins two neighbours if neither has an UnsortedStore. Otherwise freezes and merges these and
+/// goes on. Gives up after some rounds, or when flushes wait.
 fn try_to_join(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> Ended {
     let Work::Job(Job::Join([left, right])) = running.work else {
         panic!("a join is no such job");

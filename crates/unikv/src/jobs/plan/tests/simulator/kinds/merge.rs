@@ -1,6 +1,6 @@
 //! Merges.
 
-use super::{Ended, Find, Kind, Running, Work};
+use super::{Ended, Find, Kind, Work};
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, may_take};
 use crate::jobs::plan::tests::simulator::world::World;
