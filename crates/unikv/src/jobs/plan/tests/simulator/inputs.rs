@@ -1,0 +1,210 @@
+//! Input from outside: the first state of a world, and changes by users, reads, the disk and time.
+
+use super::partition::Partition;
+use super::world::{World, Write};
+use crate::jobs::plan::COLLECT;
+use crate::jobs::plan::facts::Cause;
+use rand::Rng;
+use rand::rngs::SmallRng;
+use rand::seq::IteratorRandom;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Memtables that may be sealed: with more, writers wait.
+const MOST_SEALED: usize = 6;
+
+/// A world with more partitions has one keyspace at first. Half of these worlds drop it, since one
+/// job cannot clear all of its partitions.
+const HUGE: usize = 1_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// A memtable is sealed.
+    Write,
+    /// The disk is full, and deletes are to make room there.
+    Delete,
+    CreateKeyspace,
+    DropKeyspace,
+    /// It gets new data, as if it were dropped and created.
+    EmptyKeyspace,
+    Time,
+    Disk,
+    /// A collection lacks space.
+    Collection,
+    /// Reads make indexes or blocks worth their cost.
+    Reads,
+    /// Reads change the content of the cache, which is to be noted.
+    Cache,
+    /// Data begins or ceases to expire.
+    Expiry,
+    /// Memory is lent or taken, which changes the size of generations.
+    Limits,
+}
+
+const ALL: [Input; 12] = [
+    Input::Write,
+    Input::Delete,
+    Input::CreateKeyspace,
+    Input::DropKeyspace,
+    Input::EmptyKeyspace,
+    Input::Time,
+    Input::Disk,
+    Input::Collection,
+    Input::Reads,
+    Input::Cache,
+    Input::Expiry,
+    Input::Limits,
+];
+
+/// The frequencies of the inputs of one history. They differ from history to history, and some
+/// inputs never come.
+pub(super) struct Habits {
+    inputs: Vec<Input>,
+}
+
+impl Habits {
+    pub(super) fn new(rng: &mut SmallRng) -> Habits {
+        let often = |input: Input, rng: &mut SmallRng| match input {
+            Input::Write => [1, 8, 32][rng.random_range(0..3)],
+            Input::Time => [4, 16][rng.random_range(0..2)],
+            _ => [0, 1, 4][rng.random_range(0..3)],
+        };
+        let inputs = ALL.iter();
+        let inputs = inputs.flat_map(|input| std::iter::repeat_n(*input, often(*input, rng)));
+        Habits {
+            inputs: inputs.collect(),
+        }
+    }
+
+    pub(super) fn next(&self, rng: &mut SmallRng) -> Input {
+        self.inputs[rng.random_range(0..self.inputs.len())]
+    }
+}
+
+/// A world with this many partitions.
+pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
+    let mut world = World::new();
+    let shared = 20 * partitions as u64 * rng.random_range(1..=8);
+    world.most_unsorted_bytes = shared.max(4 * world.generation_bytes);
+    world.merges = rng.random_range(0..4);
+    world.hints_left = [0, 5][rng.random_range(0..2)];
+    world.expires = rng.random();
+    world.failing = [0, 0, 100, 500][rng.random_range(0..4)];
+    world.note_clock_at = world.expires.then_some(world.now);
+    let is_huge = partitions > HUGE;
+    let keyspaces = [1, 4, 50][rng.random_range(0..3)].min(partitions);
+    let keyspaces = if is_huge { 1 } else { keyspaces };
+    let size = [0, 100, 1_000, 4_000][rng.random_range(0..4)];
+    let unmerged = rng.random_range(0..=4);
+    let all: Vec<_> = (0..partitions)
+        .map(|n| {
+            let keyspace = (n * keyspaces / partitions) as u32;
+            new_partition(&mut world, keyspace, size, unmerged, rng)
+        })
+        .collect();
+    world.last_keyspace = keyspaces as u32 - 1;
+    world.keyspaces = (0..keyspaces as u32).collect();
+    world.replace(0..0, all);
+    let some_are_dropped = is_huge || rng.random_ratio(1, 4);
+    for keyspace in 0..keyspaces as u32 {
+        if some_are_dropped && rng.random() {
+            world.drop_keyspace(keyspace);
+        }
+    }
+    world
+}
+
+fn new_partition(
+    world: &mut World,
+    keyspace: u32,
+    most: u64,
+    unmerged: usize,
+    rng: &mut SmallRng,
+) -> Partition {
+    let tables = rng.random_range(0..=4) * u64::from(rng.random_ratio(3, 4));
+    let table = |rng: &mut SmallRng| rng.random_range(1..=1 + most / 4);
+    let mut generation = || rng.random_range(1..=world.generation_bytes);
+    let frozen = (0..unmerged).map(|_| generation()).collect();
+    Partition {
+        id: world.new_id(),
+        keyspaces: (keyspace, keyspace),
+        frozen,
+        open: rng.random_ratio(1, 4).then_some(1),
+        key_tables: (0..tables).map(|_| table(rng)).collect(),
+    }
+}
+
+pub(super) fn apply(input: Input, world: &mut World, rng: &mut SmallRng) {
+    let some_keyspace = |world: &World, rng: &mut SmallRng| {
+        let keyspaces = world.keyspaces.iter();
+        keyspaces.copied().choose(rng)
+    };
+    match input {
+        Input::Write => seal(world, rng),
+        Input::Delete if world.disk.is_full => {
+            seal(world, rng);
+            world.disk.wants_freeze = true;
+        }
+        Input::Delete => {}
+        Input::CreateKeyspace => world.create_keyspace(),
+        Input::DropKeyspace => {
+            if let Some(keyspace) = some_keyspace(world, rng) {
+                world.drop_keyspace(keyspace);
+            }
+        }
+        Input::EmptyKeyspace => {
+            if let Some(keyspace) = some_keyspace(world, rng) {
+                world.drop_keyspace(keyspace);
+                world.create_keyspace();
+            }
+        }
+        Input::Time => world.pass(Duration::from_millis(rng.random_range(1..=4_000))),
+        Input::Disk if world.disk.is_full => world.disk_has_room(),
+        Input::Disk => world.disk.is_full = true,
+        Input::Collection => {
+            let all = world.partitions.iter().map(|p| p.id);
+            let of = (COLLECT, all.choose(rng));
+            world.failures.fail(of, Cause::DiskFull, world.now);
+            world.changed();
+        }
+        Input::Reads => {
+            world.index_wishes += rng.random_range(0..=2);
+            world.block_wishes += rng.random_range(0..=2);
+        }
+        Input::Cache => {
+            let rest = Duration::from_millis(rng.random_range(0..=5_000));
+            world.note_hints_at = Some(world.now + rest);
+        }
+        Input::Expiry => {
+            world.expires = !world.expires;
+            if world.expires {
+                let rest = Duration::from_millis(rng.random_range(0..=5_000));
+                world.note_clock_at = Some(world.now + rest);
+            }
+        }
+        Input::Limits => {
+            world.generation_bytes = rng.random_range(20..=200);
+            world.changed();
+        }
+    }
+}
+
+/// Seals a memtable with writes to some places, if writers need not wait.
+fn seal(world: &mut World, rng: &mut SmallRng) {
+    if world.sealed.len() >= MOST_SEALED {
+        return;
+    }
+    let all: VecDeque<u32> = world.keyspaces.iter().copied().collect();
+    if all.is_empty() {
+        return;
+    }
+    let write = |rng: &mut SmallRng| Write {
+        keyspace: all[rng.random_range(0..all.len())],
+        place: rng.random_range(0..1_000_000),
+        bytes: rng.random_range(1..=world.generation_bytes * 2),
+    };
+    let writes = rng.random_range(1..=4);
+    let writes = (0..writes).map(|_| write(rng)).collect();
+    world.sealed.push_back(writes);
+    world.changed();
+}

@@ -1,0 +1,118 @@
+//! The kinds of jobs in the model, and the order of all, as in `engine/background/kinds/mod.rs`.
+//!
+//! Everything about a kind is in one file: the definition by which it is due, for the oracle, and
+//! its changes of the model. To add a kind, add its [`Kind`] and its line in [`KINDS`].
+
+mod clear;
+mod flush;
+mod for_reads;
+mod join;
+mod merge;
+mod notes;
+mod split;
+
+use super::oracle::Candidate;
+use super::world::World;
+use crate::base::keys::PartitionId;
+use crate::jobs::plan::rules::merge as merge_rule;
+use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, Rule};
+use rand::rngs::SmallRng;
+use std::time::Duration;
+
+/// All kinds, the most urgent first. The flush worker does flushes, the other workers do the
+/// others.
+pub(super) const KINDS: &[Kind] = &[
+    flush::FLUSHES,
+    notes::CLOCK_NOTES,
+    clear::CLEAR,
+    for_reads::WARM_START,
+    split::SPLIT,
+    join::JOIN_BEFORE_MERGES,
+    flush::FREEZE_FOR_SPACE,
+    merge::MERGES,
+    for_reads::POINTER_INDEX,
+    for_reads::KEY_BLOCKS,
+    join::JOIN_LAST,
+    notes::HINT_NOTES,
+];
+
+pub(super) struct Kind {
+    find: Find,
+    pub(super) is_flush: bool,
+    pub(super) may_fail: bool,
+    /// All jobs of this kind that are due by its definition. The rule must find the most urgent.
+    pub(super) candidates: fn(&World, Filter) -> Vec<Candidate>,
+    /// The change of the model at the beginning of a job.
+    pub(super) begin: fn(&mut World, &mut Running),
+    /// The change of the model at the end of a job that does not fail.
+    pub(super) end: fn(&mut World, &mut Running, &mut SmallRng) -> Ended,
+}
+
+enum Find {
+    Rule(Rule),
+    /// Merges are no [`Rule`] yet.
+    Merges,
+}
+
+/// A choice.
+pub(super) enum Work {
+    Job(Job),
+    Merge(PartitionId),
+}
+
+impl Work {
+    pub(super) fn partitions(&self) -> Vec<PartitionId> {
+        match self {
+            Work::Job(job) => job.partitions(),
+            Work::Merge(id) => vec![*id],
+        }
+    }
+}
+
+/// A job that runs.
+pub(super) struct Running {
+    /// Its place in [`KINDS`].
+    pub(super) kind: usize,
+    pub(super) work: Work,
+    pub(super) partitions: Vec<PartitionId>,
+    /// Memtables or generations that it took at its beginning.
+    pub(super) inputs: usize,
+    /// Rounds of merges that a join has made.
+    pub(super) rounds: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Done,
+    /// There was nothing to do after all.
+    Nothing,
+    GivenUp,
+    /// It has not ended yet.
+    GoesOn,
+}
+
+impl Kind {
+    pub(super) fn name(&self) -> JobName {
+        match &self.find {
+            Find::Rule(rule) => rule.name,
+            Find::Merges => MERGE,
+        }
+    }
+
+    pub(super) fn find(&self, facts: &Facts<'_>, filter: Filter) -> Option<Work> {
+        match &self.find {
+            Find::Rule(rule) => Some(Work::Job((rule.find)(facts, filter)?.0)),
+            Find::Merges => Some(Work::Merge(merge_rule::most_urgent(facts, filter)?.0)),
+        }
+    }
+
+    /// The time after which it may become due without a notification.
+    pub(super) fn due_in(&self, facts: &Facts<'_>) -> Option<Duration> {
+        match &self.find {
+            Find::Rule(rule) => (rule.due_in)(facts),
+            Find::Merges => None,
+        }
+    }
+}
+
+fn takes_nothing(_: &mut World, _: &mut Running) {}

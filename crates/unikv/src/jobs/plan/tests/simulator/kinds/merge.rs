@@ -1,0 +1,101 @@
+//! Merges.
+
+use super::{Ended, Find, Kind, Work};
+use crate::base::keys::PartitionId;
+use crate::jobs::plan::tests::simulator::oracle::{Candidate, may_take};
+use crate::jobs::plan::tests::simulator::world::World;
+use crate::jobs::plan::{Filter, MERGE};
+use rand::Rng;
+use rand::rngs::SmallRng;
+
+/// Generations that a merge takes at once, unless the partition is small.
+const MAX_MERGED: usize = 2;
+
+/// Due where generations are frozen. Partitions with all their generations and no open one come
+/// first; then the one that makes flushes wait by the limits of the moment; then the others. The
+/// larger UnsortedStore decides among equals.
+pub(super) const MERGES: Kind = Kind {
+    find: Find::Merges,
+    is_flush: false,
+    may_fail: true,
+    candidates: ready,
+    begin: |world, running| {
+        world.hints_had_turn = false;
+        let id = running.partitions[0];
+        running.inputs = world.get(id).map_or(0, |partition| {
+            let is_small = partition.bytes() <= world.generation_bytes / 4;
+            let most = if is_small { usize::MAX } else { MAX_MERGED };
+            partition.frozen.len().min(most)
+        });
+    },
+    end: |world, running, rng| match running.work {
+        Work::Merge(id) => {
+            merge(world, id, running.inputs, rng);
+            Ended::Done
+        }
+        Work::Job(_) => panic!("a merge is no such job"),
+    },
+};
+
+/// The merges that are due.
+pub(super) fn ready(world: &World, filter: Filter) -> Vec<Candidate> {
+    let first_blocking = {
+        let mut all = world.partitions.iter();
+        all.find(|p| p.blocks(world.generation_bytes)).map(|p| p.id)
+    };
+    let due = world.partitions.iter().filter(|p| !p.frozen.is_empty());
+    let due = due.filter(|p| may_take(world, filter, MERGE, p.id));
+    let candidates = due.map(|p| {
+        let class = if p.has_all_generations() && p.open.is_none() {
+            2
+        } else {
+            u64::from(first_blocking == Some(p.id))
+        };
+        // No partition has 2^60 bytes.
+        Candidate::by_most((class << 60) + p.unsorted_bytes(), p.id)
+    });
+    candidates.collect()
+}
+
+/// Merges the oldest frozen generations of a partition.
+pub(super) fn merge(world: &mut World, id: PartitionId, inputs: usize, rng: &mut SmallRng) {
+    let Some(at) = world.position(id) else {
+        panic!("a merge holds {id:?}, which is not there");
+    };
+    let table_bytes = world.most_bytes / 8;
+    world.merges += 1;
+    world.change(at, |partition| {
+        let merged: u64 = partition.frozen.drain(..inputs).sum();
+        let mut left = partition.sorted_bytes() + merged;
+        // A part of it is overwritten or deleted; all of it in one of 16 merges.
+        left -= match rng.random_range(0..16) {
+            0 => left,
+            1 => left - left / 8,
+            2..8 => rng.random_range(0..=left / 2),
+            _ => 0,
+        };
+        partition.key_tables.clear();
+        // With large values one key table may have all of it.
+        let is_coarse = rng.random_ratio(1, 16);
+        while left > 0 {
+            let most = if is_coarse {
+                left
+            } else {
+                left.min(table_bytes)
+            };
+            let table = rng.random_range(most.div_ceil(2)..=most);
+            partition.key_tables.push(table);
+            left -= table;
+        }
+    });
+}
+
+/// Merges all frozen generations of a partition, as part of a job of another kind.
+pub(super) fn merge_all(world: &mut World, id: PartitionId, rng: &mut SmallRng) {
+    while let Some(partition) = world.get(id)
+        && !partition.frozen.is_empty()
+    {
+        let inputs = partition.frozen.len().min(MAX_MERGED);
+        merge(world, id, inputs, rng);
+    }
+}

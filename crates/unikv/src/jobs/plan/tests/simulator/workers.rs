@@ -1,0 +1,364 @@
+//! The workers of the model: they choose jobs, hold leases, and end jobs in any order.
+//!
+//! Invariants, checked at each choice: no two jobs hold one partition; the partitions of the chosen
+//! job exist; the job is not held back; the [`oracle`] agrees.
+
+use super::inputs::{self, Habits};
+use super::kinds::{Ended, KINDS, Kind, Running, Work};
+use super::world::World;
+use super::{oracle, promises};
+use crate::base::keys::PartitionId;
+use crate::jobs::plan::facts::Cause;
+use crate::jobs::plan::{COLLECT, Filter};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::HashSet;
+use std::time::Duration;
+
+/// Each decision in a world with fewer partitions is compared with the oracle.
+const SMALL: usize = 16;
+
+struct Worker {
+    does_flushes: bool,
+    job: Option<Running>,
+    /// It has found nothing, and nothing has happened since.
+    sleeps: bool,
+}
+
+pub(super) struct Simulation {
+    world: World,
+    workers: Vec<Worker>,
+    habits: Habits,
+    rng: SmallRng,
+    /// Whether each step is printed.
+    is_printed: bool,
+    pub(super) counts: Counts,
+}
+
+/// Counts of events, by which a test sees that histories reach all kinds.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) decisions: u64,
+    /// Jobs that began, by their places in [`KINDS`].
+    pub(super) begun: [u64; KINDS.len()],
+    pub(super) failed: u64,
+    pub(super) given_up: u64,
+    /// Jobs that found nothing to do after all.
+    pub(super) vain: u64,
+    /// Times at which all workers slept until a pause ended or a job became due.
+    pub(super) rests: u64,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, other: &Counts) {
+        self.decisions += other.decisions;
+        let begun = self.begun.iter_mut().zip(other.begun);
+        begun.for_each(|(sum, more)| *sum += more);
+        self.failed += other.failed;
+        self.given_up += other.given_up;
+        self.vain += other.vain;
+        self.rests += other.rests;
+    }
+}
+
+impl Simulation {
+    pub(super) fn new(seed: u64, partitions: usize, is_printed: bool) -> Simulation {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let world = inputs::new_world(partitions, &mut rng);
+        let others = rng.random_range(1..=3);
+        let worker = |does_flushes| Worker {
+            does_flushes,
+            job: None,
+            sleeps: false,
+        };
+        let others = (0..others).map(|_| worker(false));
+        Simulation {
+            world,
+            workers: [worker(true)].into_iter().chain(others).collect(),
+            habits: Habits::new(&mut rng),
+            rng,
+            is_printed,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Makes one input from outside, or one step of a worker.
+    pub(super) fn step(&mut self) {
+        if self.rng.random_ratio(1, 4) {
+            let input = self.habits.next(&mut self.rng);
+            self.print(|| format!("{input:?}"));
+            inputs::apply(input, &mut self.world, &mut self.rng);
+            self.wake();
+        } else {
+            let worker = self.rng.random_range(0..self.workers.len());
+            self.work(worker);
+        }
+    }
+
+    /// A worker ends its job, or chooses one.
+    fn work(&mut self, worker: usize) {
+        if self.workers[worker].job.is_some() {
+            self.end(worker);
+        } else if !self.workers[worker].sleeps {
+            self.choose(worker, 0);
+        }
+    }
+
+    /// Lets the workers finish without new input. The number of their steps must be proportional to
+    /// the work. Time passes only while all workers sleep and a job is due.
+    pub(super) fn settle(&mut self) {
+        self.world.failing = 0;
+        self.world.failures.forget_all(COLLECT);
+        if self.rng.random_ratio(3, 4) {
+            self.world.disk_has_room();
+        }
+        self.wake();
+        let most = 8 * self.world.work();
+        for _ in 0..most {
+            let is_awake = |worker: &usize| {
+                let worker = &self.workers[*worker];
+                worker.job.is_some() || !worker.sleeps
+            };
+            let awake: Vec<_> = (0..self.workers.len()).filter(is_awake).collect();
+            if !awake.is_empty() {
+                let worker = awake[self.rng.random_range(0..awake.len())];
+                self.work(worker);
+                continue;
+            }
+            let Some(due) = self.due_for_waiter() else {
+                promises::check(&self.world);
+                return;
+            };
+            let Some(rest) = self.rest(|_| true) else {
+                panic!("{due} is due, and no worker will do it: {:#?}", self.world);
+            };
+            self.print(|| format!("all sleep for {rest:?}"));
+            self.counts.rests += 1;
+            self.world.pass(rest);
+            self.wake();
+        }
+        let due = self.due_for_waiter();
+        panic!("after {most} jobs {due:?} is due: {:#?}", self.world);
+    }
+
+    fn print(&self, what: impl FnOnce() -> String) {
+        if self.is_printed {
+            println!("{:?} {}", self.world.now, what());
+        }
+    }
+
+    fn wake(&mut self) {
+        self.workers
+            .iter_mut()
+            .for_each(|worker| worker.sleeps = false);
+    }
+
+    /// Chooses the first job that is due by the worker's kinds, from the kind `first` on.
+    fn choose(&mut self, worker: usize, first: usize) {
+        self.counts.decisions += 1;
+        let is_checked = self.is_checked();
+        self.forget_settled(is_checked);
+        self.world.refresh();
+        if is_checked {
+            self.check_some();
+        }
+        let does_flushes = self.workers[worker].does_flushes;
+        let facts = self.world.facts();
+        let mut chosen = None;
+        for (place, kind) in KINDS.iter().enumerate().skip(first) {
+            if kind.is_flush != does_flushes {
+                continue;
+            }
+            let found = kind.find(&facts, Filter::Worker);
+            let partitions = found.as_ref().map(Work::partitions);
+            // A job of many partitions is rare, and has a limit.
+            let is_large = partitions.as_ref().is_some_and(|it| it.len() > SMALL);
+            if is_checked || is_large {
+                oracle::check(kind, partitions.as_deref(), &self.world, Filter::Worker);
+            }
+            if let Some(work) = found {
+                chosen = Some((place, work));
+                break;
+            }
+        }
+        match chosen {
+            Some((kind, work)) => self.begin(worker, kind, work),
+            None => {
+                self.workers[worker].sleeps = true;
+                let of = |kind: &Kind| kind.is_flush == does_flushes;
+                if first == 0 && is_checked && self.rng.random_ratio(1, 4) {
+                    self.check_rest(of);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, worker: usize, kind: usize, work: Work) {
+        let partitions = work.partitions();
+        self.print(|| format!("{worker} begins {} {partitions:?}", KINDS[kind].name()));
+        let of = (KINDS[kind].name(), partitions.first().copied());
+        let is_held = self.world.failures.holds_back(of, self.world.now);
+        assert!(!is_held, "{of:?} is held back");
+        let unique: HashSet<_> = partitions.iter().collect();
+        assert_eq!(unique.len(), partitions.len(), "{of:?} has one twice");
+        let of_all = self.world.partitions.iter();
+        let found = of_all.filter(|p| unique.contains(&p.id)).count();
+        assert_eq!(found, partitions.len(), "{of:?} has what is not there");
+        for other in self.workers.iter().filter_map(|it| it.job.as_ref()) {
+            let shared = other.partitions.iter().find(|id| unique.contains(id));
+            let other = KINDS[other.kind].name();
+            assert!(shared.is_none(), "{of:?} and {other} hold {shared:?}");
+        }
+        self.world.leased.extend(&partitions);
+        let mut running = Running {
+            kind,
+            work,
+            partitions,
+            inputs: 0,
+            rounds: 0,
+        };
+        self.counts.begun[kind] += 1;
+        (KINDS[kind].begin)(&mut self.world, &mut running);
+        self.workers[worker].job = Some(running);
+    }
+
+    /// Ends a job by its work or by a failure, and returns its leases, unless it goes on.
+    fn end(&mut self, worker: usize) {
+        let Some(mut running) = self.workers[worker].job.take() else {
+            return;
+        };
+        let kind = &KINDS[running.kind];
+        let of = (kind.name(), running.partitions.first().copied());
+        let has_failed = kind.may_fail && self.rng.random_ratio(self.world.failing, 1_000);
+        let ended = if has_failed {
+            self.fail(of);
+            Ended::Done
+        } else {
+            (kind.end)(&mut self.world, &mut running, &mut self.rng)
+        };
+        self.print(|| format!("{worker} ends {of:?}: {ended:?}, failed: {has_failed}"));
+        if ended == Ended::GoesOn {
+            self.workers[worker].job = Some(running);
+            return;
+        }
+        if has_failed {
+            self.counts.failed += 1;
+        } else {
+            self.world.failures.forget(of);
+        }
+        if ended == Ended::GivenUp {
+            self.counts.given_up += 1;
+            self.world.failures.give_up(of, self.world.now);
+        }
+        for id in &running.partitions {
+            self.world.leased.remove(id);
+        }
+        self.world.changed();
+        self.wake();
+        if ended == Ended::Nothing {
+            self.counts.vain += 1;
+            self.choose(worker, running.kind + 1);
+        }
+    }
+
+    /// Notes a failure. Its cause may be a full disk, which it may reveal.
+    fn fail(&mut self, of: (&'static str, Option<PartitionId>)) {
+        let disk = &mut self.world.disk;
+        disk.is_full |= self.rng.random_ratio(1, 32);
+        let lacks_space = disk.is_full && self.rng.random();
+        let cause = if lacks_space {
+            Cause::DiskFull
+        } else {
+            Cause::Failed
+        };
+        self.world.failures.fail(of, cause, self.world.now);
+    }
+
+    /// The kind of the first job that is due, whatever is held back.
+    fn due_for_waiter(&mut self) -> Option<&'static str> {
+        self.world.refresh();
+        oracle::check_all(&self.world, Filter::Waiter);
+        let facts = self.world.facts();
+        let mut due = KINDS.iter();
+        let due = due.find(|kind| kind.find(&facts, Filter::Waiter).is_some())?;
+        Some(due.name())
+    }
+
+    /// The time that a worker of these kinds may sleep after it has found nothing.
+    fn rest(&self, of: impl Fn(&Kind) -> bool) -> Option<Duration> {
+        let facts = self.world.facts();
+        let due = KINDS.iter().filter(|kind| of(kind));
+        let due = due.filter_map(|kind| kind.due_in(&facts));
+        // A job that is due now becomes free with a notification.
+        let due = due.filter(|rest| !rest.is_zero());
+        due.chain(self.world.failures.left(self.world.now)).min()
+    }
+
+    /// Checks that no job of these kinds becomes due while a worker sleeps.
+    fn check_rest(&self, of: impl Fn(&Kind) -> bool) {
+        const LONG: Duration = Duration::from_secs(100_000);
+        let rest = self.rest(&of);
+        let before = rest.map(|rest| rest.saturating_sub(Duration::from_nanos(1)));
+        let mut facts = self.world.facts();
+        facts.now += before.unwrap_or(LONG);
+        for kind in KINDS.iter().filter(|kind| of(kind)) {
+            let found = kind.find(&facts, Filter::Worker).is_some();
+            let name = kind.name();
+            assert!(
+                !found,
+                "a worker sleeps for {rest:?}, and {name} is due before"
+            );
+        }
+    }
+
+    /// Forgets the failures of jobs that are not due any more.
+    fn forget_settled(&mut self, is_checked: bool) {
+        let failed = self.world.failures.failed();
+        if failed.is_empty() {
+            return;
+        }
+        self.world.refresh();
+        for (name, of) in failed {
+            let filter = Filter::Failure(of);
+            let facts = self.world.facts();
+            let mut is_due = false;
+            for kind in KINDS.iter().filter(|kind| kind.name() == name) {
+                let found = kind.find(&facts, filter);
+                if is_checked {
+                    let partitions = found.as_ref().map(Work::partitions);
+                    oracle::check(kind, partitions.as_deref(), &self.world, filter);
+                }
+                is_due |= found.is_some();
+            }
+            // Collections are not a kind of the model yet. One is due while its partition exists.
+            is_due |= name == COLLECT && of.is_some_and(|id| self.world.get(id).is_some());
+            if !is_due {
+                self.world.failures.forget((name, of));
+                self.world.changed();
+                self.world.refresh();
+            }
+        }
+    }
+
+    /// Whether a decision is compared with the oracle, which takes time with the partitions.
+    fn is_checked(&mut self) -> bool {
+        let one_in = 1 + self.world.partitions.len() / SMALL;
+        self.rng.random_ratio(1, one_in as u32)
+    }
+
+    /// Compares the figures with those made from scratch, or the jobs of all kinds with the oracle,
+    /// at some of the decisions.
+    fn check_some(&mut self) {
+        match self.rng.random_range(0..16) {
+            0 => self.world.check_figures(),
+            1 => oracle::check_all(&self.world, Filter::Worker),
+            2 => oracle::check_all(&self.world, Filter::Waiter),
+            3 => {
+                let at = self.rng.random_range(0..=self.world.partitions.len());
+                let of = self.world.partitions.get(at).map(|p| p.id);
+                oracle::check_all(&self.world, Filter::Failure(of));
+            }
+            _ => {}
+        }
+    }
+}
