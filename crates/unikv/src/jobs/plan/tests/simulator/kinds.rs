@@ -1,4 +1,4 @@
-//! The kinds of jobs in the model, and the order of all, as in `engine/background/kinds/mod.rs`.
+//! The kinds of jobs in the model, and the order of all, as in `jobs/plan/rules/mod.rs`.
 //!
 //! Everything about a kind is in one file: the definition by which it is due, for the oracle, and
 //! its changes of the model. To add a kind, add its [`Kind`] and its line in [`KINDS`].
@@ -14,8 +14,7 @@ mod split;
 use super::oracle::Candidate;
 use super::world::World;
 use crate::base::keys::PartitionId;
-use crate::jobs::plan::rules::merge as merge_rule;
-use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, Rule};
+use crate::jobs::plan::{Facts, Filter, Job, JobName, Rule};
 use rand::rngs::SmallRng;
 use std::time::Duration;
 
@@ -37,7 +36,7 @@ pub(super) const KINDS: &[Kind] = &[
 ];
 
 pub(super) struct Kind {
-    find: Find,
+    rule: Rule,
     pub(super) is_flush: bool,
     pub(super) may_fail: bool,
     /// All jobs of this kind that are due by its definition. The rule must find the most urgent.
@@ -48,32 +47,11 @@ pub(super) struct Kind {
     pub(super) end: fn(&mut World, &mut Running, &mut SmallRng) -> Ended,
 }
 
-enum Find {
-    Rule(Rule),
-    /// Merges are no [`Rule`] yet.
-    Merges,
-}
-
-/// A choice.
-pub(super) enum Work {
-    Job(Job),
-    Merge(PartitionId),
-}
-
-impl Work {
-    pub(super) fn partitions(&self) -> Vec<PartitionId> {
-        match self {
-            Work::Job(job) => job.partitions(),
-            Work::Merge(id) => vec![*id],
-        }
-    }
-}
-
 /// A job that runs.
 pub(super) struct Running {
     /// Its place in [`KINDS`].
     pub(super) kind: usize,
-    pub(super) work: Work,
+    pub(super) job: Job,
     pub(super) partitions: Vec<PartitionId>,
     /// Memtables or generations that it took at its beginning.
     pub(super) inputs: usize,
@@ -93,25 +71,16 @@ pub(super) enum Ended {
 
 impl Kind {
     pub(super) fn name(&self) -> JobName {
-        match &self.find {
-            Find::Rule(rule) => rule.name,
-            Find::Merges => MERGE,
-        }
+        self.rule.name
     }
 
-    pub(super) fn find(&self, facts: &Facts<'_>, filter: Filter) -> Option<Work> {
-        match &self.find {
-            Find::Rule(rule) => Some(Work::Job((rule.find)(facts, filter)?.0)),
-            Find::Merges => Some(Work::Merge(merge_rule::most_urgent(facts, filter)?.0)),
-        }
+    pub(super) fn find(&self, facts: &Facts<'_>, filter: Filter) -> Option<Job> {
+        (self.rule.find)(facts, filter).map(|(job, _)| job)
     }
 
     /// The time after which it may become due without a notification.
     pub(super) fn due_in(&self, facts: &Facts<'_>) -> Option<Duration> {
-        match &self.find {
-            Find::Rule(rule) => (rule.due_in)(facts),
-            Find::Merges => None,
-        }
+        (self.rule.due_in)(facts)
     }
 }
 

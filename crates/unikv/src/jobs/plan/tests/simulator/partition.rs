@@ -1,7 +1,7 @@
 //! A partition of the model: its range, and the bytes of its tables and generations.
 
 use crate::base::keys::PartitionId;
-use crate::jobs::plan::partitions::{JoinFacts, PartitionFacts};
+use crate::jobs::plan::partitions::{Frozen, JoinFacts, PartitionFacts};
 
 /// Generations that a partition may have.
 pub(super) const MAX_GENERATIONS: usize = 4;
@@ -83,10 +83,12 @@ impl Partition {
             bytes: self.bytes(),
             unsorted_bytes: self.unsorted_bytes(),
             key_tables: self.key_tables.len(),
-            has_frozen: !self.frozen.is_empty(),
+            frozen: (!self.frozen.is_empty()).then(Frozen::default),
             blocks_flushes: has_all && self.open.is_none(),
             is_to_be_split: !has_all && self.is_outgrown(most),
             join: None,
+            key_table_bytes: self.sorted_bytes(),
+            ..PartitionFacts::default()
         }
     }
 

@@ -4,12 +4,12 @@
 //! job exist; the job is not held back; the [`oracle`] agrees.
 
 use super::inputs::{self, Habits};
-use super::kinds::{Ended, KINDS, Kind, Running, Work};
+use super::kinds::{Ended, KINDS, Kind, Running};
 use super::world::World;
 use super::{oracle, promises};
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::facts::Cause;
-use crate::jobs::plan::{COLLECT, Filter};
+use crate::jobs::plan::{COLLECT, Filter, Job};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
@@ -170,7 +170,7 @@ impl Simulation {
                 continue;
             }
             let found = kind.find(&facts, Filter::Worker);
-            let partitions = found.as_ref().map(Work::partitions);
+            let partitions = found.as_ref().map(Job::partitions);
             // A job of many partitions is rare, and has a limit.
             let is_large = partitions.as_ref().is_some_and(|it| it.len() > SMALL);
             if is_checked || is_large {
@@ -193,8 +193,8 @@ impl Simulation {
         }
     }
 
-    fn begin(&mut self, worker: usize, kind: usize, work: Work) {
-        let partitions = work.partitions();
+    fn begin(&mut self, worker: usize, kind: usize, job: Job) {
+        let partitions = job.partitions();
         self.print(|| format!("{worker} begins {} {partitions:?}", KINDS[kind].name()));
         let of = (KINDS[kind].name(), partitions.first().copied());
         let is_held = self.world.failures.holds_back(of, self.world.now);
@@ -212,7 +212,7 @@ impl Simulation {
         self.world.leased.extend(&partitions);
         let mut running = Running {
             kind,
-            work,
+            job,
             partitions,
             inputs: 0,
             rounds: 0,
@@ -325,7 +325,7 @@ impl Simulation {
             for kind in KINDS.iter().filter(|kind| kind.name() == name) {
                 let found = kind.find(&facts, filter);
                 if is_checked {
-                    let partitions = found.as_ref().map(Work::partitions);
+                    let partitions = found.as_ref().map(Job::partitions);
                     oracle::check(kind, partitions.as_deref(), &self.world, filter);
                 }
                 is_due |= found.is_some();

@@ -187,6 +187,7 @@ impl World {
                 blocks: self.block_wishes > 0,
             },
             held_back: self.failures.held_back(),
+            ..Facts::default()
         }
     }
 

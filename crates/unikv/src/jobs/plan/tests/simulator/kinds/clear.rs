@@ -1,6 +1,6 @@
 //! Clearing partitions of keyspaces that are gone, and joining them.
 
-use super::{Ended, Find, Kind, Work, takes_nothing};
+use super::{Ended, Kind, takes_nothing};
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, may_take};
 use crate::jobs::plan::tests::simulator::partition::Partition;
@@ -18,7 +18,7 @@ const MOST_AT_ONCE: usize = 1_000;
 /// Due where a partition belongs to no keyspace and is not empty: the first thousand of these, in
 /// key order. If there is none, the first group of two or more vacant neighbours is due.
 pub(super) const CLEAR: Kind = Kind {
-    find: Find::Rule(rules::CLEAR),
+    rule: rules::clear::CLEAR,
     is_flush: false,
     may_fail: true,
     candidates: |world, filter| {
@@ -37,9 +37,9 @@ pub(super) const CLEAR: Kind = Kind {
         }
     },
     begin: takes_nothing,
-    end: |world, running, rng| match &running.work {
-        Work::Job(Job::Clear(ids)) => clear(world, ids, rng),
-        Work::Job(Job::JoinGone(ids)) => join_gone(world, ids),
+    end: |world, running, rng| match &running.job {
+        Job::Clear(ids) => clear(world, ids, rng),
+        Job::JoinGone(ids) => join_gone(world, ids),
         _ => panic!("clearing is no such job"),
     },
 };

@@ -1,6 +1,6 @@
 //! Flushes, and freezing for space.
 
-use super::{Ended, Find, Kind, Running, takes_nothing};
+use super::{Ended, Kind, Running, takes_nothing};
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, is_asked};
 use crate::jobs::plan::tests::simulator::world::World;
 use crate::jobs::plan::{FLUSH, Filter, rules};
@@ -8,7 +8,7 @@ use rand::rngs::SmallRng;
 
 /// Due when a memtable is sealed. A worker begins none while flushes wait for merges.
 pub(super) const FLUSHES: Kind = Kind {
-    find: Find::Rule(rules::FLUSHES),
+    rule: rules::flush::FLUSH_OLDEST,
     is_flush: true,
     may_fail: true,
     candidates: |world, filter| {
@@ -32,7 +32,7 @@ fn flush(world: &mut World, running: &mut Running, _: &mut SmallRng) -> Ended {
 
 /// Due on a full disk once deletes have been flushed.
 pub(super) const FREEZE_FOR_SPACE: Kind = Kind {
-    find: Find::Rule(rules::FREEZE_FOR_SPACE),
+    rule: rules::freeze::FREEZE_FOR_SPACE,
     is_flush: false,
     may_fail: false,
     candidates: |world, _| {

@@ -1,6 +1,6 @@
 //! Work that serves reads alone.
 
-use super::{Ended, Find, Kind, merge, takes_nothing};
+use super::{Ended, Kind, merge, takes_nothing};
 use crate::jobs::plan::tests::simulator::oracle::Candidate;
 use crate::jobs::plan::{Filter, rules};
 use rand::Rng;
@@ -8,7 +8,7 @@ use rand::Rng;
 /// Due while hints are left and no job reads them back. A worker takes turns with merges that it
 /// could run.
 pub(super) const WARM_START: Kind = Kind {
-    find: Find::Rule(rules::WARM_START),
+    rule: rules::warm::WARM_START,
     is_flush: false,
     may_fail: false,
     candidates: |world, filter| {
@@ -32,7 +32,7 @@ pub(super) const WARM_START: Kind = Kind {
 
 /// Due while a table is worth a pointer index.
 pub(super) const POINTER_INDEX: Kind = Kind {
-    find: Find::Rule(rules::POINTER_INDEX),
+    rule: rules::for_reads::POINTER_INDEX,
     is_flush: false,
     may_fail: false,
     candidates: |world, _| Candidate::if_due(world.index_wishes > 0),
@@ -42,7 +42,7 @@ pub(super) const POINTER_INDEX: Kind = Kind {
 
 /// Due while a table is worth reading all its key blocks.
 pub(super) const KEY_BLOCKS: Kind = Kind {
-    find: Find::Rule(rules::KEY_BLOCKS),
+    rule: rules::for_reads::KEY_BLOCKS,
     candidates: |world, _| Candidate::if_due(world.block_wishes > 0),
     end: |world, _, _| grant(&mut world.block_wishes),
     ..POINTER_INDEX

@@ -1,7 +1,7 @@
 //! Joins.
 
 use super::merge::merge_all;
-use super::{Ended, Find, Kind, Running, Work, takes_nothing};
+use super::{Ended, Kind, Running, takes_nothing};
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::facts::Cause;
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, is_asked, is_free};
@@ -19,13 +19,13 @@ const ROUNDS: usize = 3;
 
 /// Joins that need no merge, and all joins while the number of merges is a multiple of four.
 pub(super) const JOIN_BEFORE_MERGES: Kind = Kind {
-    find: Find::Rule(rules::JOIN_BEFORE_MERGES),
+    rule: rules::join::JOIN_BEFORE_MERGES,
     candidates: |world, filter| due(world, filter, world.merges % 4 == 0),
     ..JOIN_LAST
 };
 
 pub(super) const JOIN_LAST: Kind = Kind {
-    find: Find::Rule(rules::JOIN_LAST),
+    rule: rules::join::JOIN_LAST,
     is_flush: false,
     may_fail: true,
     candidates: |world, filter| due(world, filter, true),
@@ -62,7 +62,7 @@ fn due(world: &World, filter: Filter, with_merges: bool) -> Vec<Candidate> {
 /// Joins two neighbours if neither has an UnsortedStore. Otherwise freezes and merges these and
 /// goes on. Gives up after some rounds, or when flushes wait.
 fn try_to_join(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> Ended {
-    let Work::Job(Job::Join([left, right])) = running.work else {
+    let Job::Join([left, right]) = running.job else {
         panic!("a join is no such job");
     };
     let at = world.position(left);

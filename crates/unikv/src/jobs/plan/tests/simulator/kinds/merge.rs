@@ -1,10 +1,10 @@
 //! Merges.
 
-use super::{Ended, Find, Kind, Work};
+use super::{Ended, Kind};
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, may_take};
 use crate::jobs::plan::tests::simulator::world::World;
-use crate::jobs::plan::{Filter, MERGE};
+use crate::jobs::plan::{Filter, MERGE, rules};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
@@ -15,7 +15,7 @@ const MAX_MERGED: usize = 2;
 /// first; then the one that makes flushes wait by the limits of the moment; then the others. The
 /// larger UnsortedStore decides among equals.
 pub(super) const MERGES: Kind = Kind {
-    find: Find::Merges,
+    rule: rules::merge::MERGES,
     is_flush: false,
     may_fail: true,
     candidates: ready,
@@ -28,12 +28,11 @@ pub(super) const MERGES: Kind = Kind {
             partition.frozen.len().min(most)
         });
     },
-    end: |world, running, rng| match running.work {
-        Work::Merge(id) => {
+    end: |world, running, rng| {
+        for id in running.partitions.clone() {
             merge(world, id, running.inputs, rng);
-            Ended::Done
         }
-        Work::Job(_) => panic!("a merge is no such job"),
+        Ended::Done
     },
 };
 

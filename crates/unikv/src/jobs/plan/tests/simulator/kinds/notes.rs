@@ -1,6 +1,6 @@
 //! Notes for the next opening.
 
-use super::{Ended, Find, Kind, takes_nothing};
+use super::{Ended, Kind, takes_nothing};
 use crate::jobs::plan::rules;
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, is_asked};
 use std::time::Duration;
@@ -12,7 +12,7 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(60);
 
 /// Due when its time has come, but not on a full disk.
 pub(super) const CLOCK_NOTES: Kind = Kind {
-    find: Find::Rule(rules::CLOCK_NOTES),
+    rule: rules::notes::CLOCK_NOTES,
     is_flush: false,
     may_fail: true,
     candidates: |world, filter| {
@@ -33,7 +33,7 @@ pub(super) const CLOCK_NOTES: Kind = Kind {
 
 /// Due when its time has come, but not on a full disk.
 pub(super) const HINT_NOTES: Kind = Kind {
-    find: Find::Rule(rules::HINT_NOTES),
+    rule: rules::notes::HINT_NOTES,
     is_flush: false,
     may_fail: false,
     candidates: |world, _| {

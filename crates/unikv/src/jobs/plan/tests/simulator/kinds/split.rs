@@ -1,6 +1,6 @@
 //! Splits.
 
-use super::{Ended, Find, Kind, Running, Work, takes_nothing};
+use super::{Ended, Kind, Running, takes_nothing};
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, may_take};
 use crate::jobs::plan::tests::simulator::partition::Partition;
 use crate::jobs::plan::tests::simulator::world::World;
@@ -14,7 +14,7 @@ const NAME: &str = "split";
 /// also due where a merge or a collection has lacked space and two key tables can be divided. The
 /// largest comes first.
 pub(super) const SPLIT: Kind = Kind {
-    find: Find::Rule(rules::SPLIT),
+    rule: rules::split::SPLIT,
     is_flush: false,
     may_fail: true,
     candidates: |world, filter| {
@@ -37,7 +37,7 @@ pub(super) const SPLIT: Kind = Kind {
 
 /// Splits at the most even border. Each side gets a part of each generation, and none is open.
 fn split(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> Ended {
-    let Work::Job(Job::Split(id)) = running.work else {
+    let Job::Split(id) = running.job else {
         panic!("a split is no such job");
     };
     let Some(at) = world.position(id) else {
