@@ -14,6 +14,7 @@ use crate::engine::background::Background;
 use crate::engine::catalog::CatalogState;
 use crate::engine::health::{COLLECT, FLUSH, Failure, JobError, MERGE};
 use crate::error::Result;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Background {
@@ -44,13 +45,17 @@ impl Background {
     /// The failures of jobs, for a person.
     pub(crate) fn job_errors(&self) -> Vec<JobError> {
         let mut failures = self.job_failures();
-        let stays = self.choices.why_garbage_stays().map(|error| Failure {
-            job: COLLECT,
-            partition: None,
-            error,
-            failures: 1,
-            retry_at: Duration::MAX,
-        });
+        let version = Arc::clone(&self.read.view.load().version);
+        let stays = self
+            .choices
+            .why_garbage_stays(&version)
+            .map(|error| Failure {
+                job: COLLECT,
+                partition: None,
+                error,
+                failures: 1,
+                retry_at: Duration::MAX,
+            });
         failures.extend(stays);
         failures.iter().map(JobError::of).collect()
     }

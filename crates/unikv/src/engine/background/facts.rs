@@ -54,7 +54,7 @@ impl Background {
                 facts.scans.tombstones = due.map(|p| p.id).collect();
             }
             OfCatalog::Slices => {
-                facts.scans.give_way_for = self.choices.gives_way_for(facts);
+                facts.scans.give_way_for = self.choices.gives_way_for(facts, version);
                 if cluster::may_slice(facts) {
                     facts.scans.next_slice = self.choices.next_slice(facts, version, filter);
                 }
@@ -69,12 +69,14 @@ impl Background {
     fn facts(&self) -> Facts<'static> {
         let full = &self.space.full_disk;
         let now = self.core.now();
+        let view = self.read.view.load();
         Facts {
             now,
             most_partition_bytes: self.space.partition_limits().data_bytes,
             merges: self.core.counters.merges.load(Ordering::Relaxed),
             memtables: Memtables {
-                sealed: self.read.view.load().sealed.len(),
+                bytes: view.memtables().map(|it| it.table.bytes() as u64).sum(),
+                sealed: view.sealed.len(),
                 are_blocked: false,
             },
             disk: Disk {
@@ -119,7 +121,7 @@ impl Background {
         let many = tombstones::perhaps_many(&view.version);
         let due = many.filter(|partition| self.counted.is_due(partition));
         facts.scans.tombstones = due.map(|p| p.id).take(1).collect();
-        facts.scans.give_way_for = self.choices.gives_way_for(&facts);
+        facts.scans.give_way_for = self.choices.gives_way_for(&facts, &view.version);
         facts
     }
 

@@ -40,7 +40,9 @@ impl Background {
         self.await_background()?;
         // What the last readers and jobs have released takes no space when this returns.
         self.core.store.remove_obsolete();
-        self.choices.why_garbage_stays().map_or(Ok(()), Err)
+        let version = Arc::clone(&self.read.view.load().version);
+        let stays = self.choices.why_garbage_stays(&version);
+        stays.map_or(Ok(()), Err)
     }
 
     /// Collects garbage as a merge would that passes by, and waits for that. While the disk is

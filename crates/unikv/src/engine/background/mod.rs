@@ -100,7 +100,7 @@ impl Background {
             scheduler: Scheduler::default(),
             idle: Idle::default(),
             dictionaries: Dictionaries::default(),
-            choices: Choices::new(core, space, read),
+            choices: Choices::new(core, space),
             counted: Counted::default(),
             warmth: Warmth::new(core, read),
             running: Running::default(),

@@ -172,6 +172,7 @@ impl World {
             leased: self.leased.clone(),
             merges: self.merges,
             memtables: Memtables {
+                bytes: 0,
                 sealed: self.sealed.len(),
                 are_blocked: of_all.flushes_wait,
             },
