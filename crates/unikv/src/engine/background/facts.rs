@@ -41,7 +41,7 @@ impl Background {
             OfCatalog::Joins => {
                 facts.memtables.are_blocked =
                     filter == Filter::Worker && self.catalog.flush_is_blocked(catalog);
-                facts.gone.joins = self.joins_of_gone(catalog);
+                facts.gone.joins = catalog.joins_of_gone(self.space.partition_limits());
             }
             OfCatalog::Merges => {
                 facts.blocking = self.catalog.blocking_partition(catalog);

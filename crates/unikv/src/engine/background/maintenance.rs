@@ -3,10 +3,12 @@
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
+use crate::engine::catalog::Indexes;
 use crate::engine::space::garbage::GarbageStats;
 use crate::error::Result;
 use crate::jobs::plan::facts::{IDLE, IDLE_FOR_SCANS};
 use crate::jobs::space::garbage::Pressure;
+use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +27,15 @@ impl Background {
         }
         // Tables flushed until now have smaller numbers. Partitions may be split meanwhile.
         let next_file = FileNumber(self.core.next_file.load(Ordering::Relaxed));
-        let merged = || self.freeze_tables_before(next_file, lower, upper);
+        let merged = || {
+            let mut catalog = self.catalog.lock();
+            let frozen = catalog.freeze_tables_before(next_file, lower, upper);
+            drop(catalog);
+            if frozen.any {
+                self.core.work.notify();
+            }
+            frozen.is_done
+        };
         self.core.wait_while(merged, || self.check_merges())
     }
 
@@ -132,6 +142,36 @@ impl Background {
 }
 
 impl Background {
+    /// Whether generations may hide more than there may be when idle.
+    fn holds_too_much(&self) -> bool {
+        let version = Arc::clone(&self.read.view.load().version);
+        let space = self.space.space_of(&version, self.space.horizon());
+        space.is_too_much_when_idle(self.space.space_limit(), 0)
+    }
+
+    fn freeze_all(&self) -> bool {
+        let frozen = self.catalog.lock().freeze_all();
+        if frozen {
+            self.core.work.notify();
+        }
+        frozen
+    }
+
+    /// An operator says that the wall clock is right: what has expired by it may be destroyed.
+    pub(crate) fn trust_wall_clock(&self) -> Result<()> {
+        self.core.check_open()?;
+        let mut catalog = self.catalog.lock();
+        self.core.clock.trust_wall_clock();
+        let edit = VersionEdit {
+            clock_ms: Some(self.core.clock.note_ms()),
+            ..VersionEdit::default()
+        };
+        let noted = self.commit(&mut catalog, edit, &Indexes::new(), None);
+        drop(catalog);
+        self.core.work.notify();
+        noted
+    }
+
     /// What garbage collection would do now, had a caller asked for it.
     pub(crate) fn garbage(&self) -> GarbageStats {
         if !self.core.process.is_this() {

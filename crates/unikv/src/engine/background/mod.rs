@@ -7,9 +7,9 @@
 
 mod checks;
 mod choices;
+mod commit;
 mod counted;
 mod facts;
-mod freezing;
 mod full_disk;
 mod idle;
 pub(crate) mod ingest;
