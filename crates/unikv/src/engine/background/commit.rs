@@ -1,8 +1,8 @@
-//! Committing what jobs have made: the edit, and what follows from it, in one place. Jobs whose edit
-//! depends on the catalog alone (clearing, splits, notes of the time) are done here.
+//! Committing what jobs have made: the edit, and what follows from it, in one place. Jobs whose
+//! edit depends on the catalog alone (clearing, splits, notes of the time) are done here.
 //!
-//! Invariant: the catalog's lock is held from the look at the version by which an edit is made until
-//! the edit is committed, but where leases keep others from changing what it is made by.
+//! Invariant: the catalog's lock is held from the look at the version by which an edit is made
+//! until the edit is committed, but where leases keep others from changing what it is made by.
 
 use super::{Background, Ended};
 use crate::base::keys::PartitionId;

@@ -13,6 +13,8 @@ use crate::jobs::space::tombstones;
 use crate::key_table::Wish;
 use crate::options::Clustering;
 use crate::version::Version;
+#[cfg(any(test, debug_assertions))]
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Background {
@@ -181,5 +183,22 @@ impl Background {
             .saturating_add(sums.pointer_index_meanwhile);
         made_one_by_one <= self.core.cache.pointer_index_limit()
             && version.key_tables().any(|table| table.may_want_index())
+    }
+
+    /// Whether the facts have every partition in which something is due: by the figures, and by a
+    /// walk over all partitions. What is left out, nothing would ever ask for again.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_facts(&self, catalog: &CatalogState) -> Result<(), String> {
+        catalog.check_figures()?;
+        let many = tombstones::perhaps_many(&catalog.version);
+        let found: BTreeSet<_> = many.map(|p| p.id).collect();
+        let mut due = catalog.version.partitions().iter();
+        match due.find(|p| self.counted.is_due(p) && !found.contains(&p.id)) {
+            Some(missed) => Err(format!(
+                "counting tombstones of {:?} is not found",
+                missed.id
+            )),
+            None => Ok(()),
+        }
     }
 }

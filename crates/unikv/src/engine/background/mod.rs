@@ -5,7 +5,6 @@
 //! tried: then its outcome is unknown), leaves its error in `health` and is retried after a pause,
 //! while the other jobs go on.
 
-mod checks;
 mod choices;
 mod commit;
 mod counted;

@@ -65,7 +65,7 @@ impl Background {
             left = &left[at.map_or(left.len(), |at| at + 1)..];
         }
         #[cfg(any(test, debug_assertions))]
-        debug_assert_eq!(self.check_candidates(&self.catalog.lock()), Ok(()));
+        debug_assert_eq!(self.check_facts(&self.catalog.lock()), Ok(()));
         Ok(false)
     }
 

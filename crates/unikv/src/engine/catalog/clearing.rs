@@ -1,6 +1,6 @@
-//! What keyspaces held that are gone: dropped, or emptied. A partition in whose range no keyspace is
-//! there gets a successor of the same range that lists nothing; many do by one edit. Neighbours that
-//! are empty so become one, by one edit as well, when nothing more can come to them.
+//! What keyspaces held that are gone: dropped, or emptied. A partition in whose range no keyspace
+//! is there gets a successor of the same range that lists nothing; many do by one edit. Neighbours
+//! that are empty so become one, by one edit as well, when nothing more can come to them.
 //!
 //! Invariants: files that nobody else lists go with it; of shared ones, the part that was listed
 //! here is garbage from then on. Ids are never used twice, so a flush that was placed for the old

@@ -4,20 +4,20 @@
 //! ([`crate::engine::background::lease`]). Only flushes run beside it, and they touch newer
 //! generations only.
 
-mod planning;
-
 use crate::base::file_names::{self, FileName};
 use crate::base::keys::PartitionId;
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::{Background, Ended};
-use crate::engine::catalog::Indexes;
+use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind, Result};
+use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::{
     MergeInputs, MergePlan, MergeRules, Merged, Purpose, partitions_of,
 };
 use crate::jobs::compact::together::{Together, merge_together};
+use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
 use crate::jobs::plan::{CLUSTER, Pass};
 use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
@@ -33,6 +33,86 @@ use std::time::Duration;
 /// A slice, which looks each MiB whether a merge is due, looks after this many MiB whether a
 /// collection is: these may be due again and again, and what a slice has copied by then is a run.
 const LOOKS_FOR_COLLECTION: u32 = 16;
+
+/// Generations that one merge takes along when it has fallen behind: a pass over the key tables
+/// then serves several. More would need more space beside them.
+const MAX_MERGED: usize = 2;
+
+impl Background {
+    /// What is merged of these partitions, in key order, and what rides along. The first one is
+    /// merged in any case; of the others those are left out whose values in the victims are too
+    /// many for one job. That looks at each of their pointers.
+    fn merge_plans(&self, ids: &[PartitionId]) -> Vec<MergePlan> {
+        let catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let partitions = ids.iter().filter_map(|id| version.partition(*id));
+        let all: Vec<_> = partitions
+            .map(|partition| (partition, self.oldest_frozen(&catalog, partition)))
+            .filter(|(_, generations)| !generations.is_empty())
+            .collect();
+        drop(catalog);
+        let riding = if self.space.full_disk.is_full() {
+            Vec::new()
+        } else {
+            self.choices.riding_victims(&version)
+        };
+        let numbers = gc::numbers(&riding);
+        let rest = |left: u64, p: &Partition| {
+            let left = left.checked_sub(cost_of(p))?;
+            left.checked_sub(gc::bytes_in(p, &numbers))
+        };
+        let mut left = self.choices.most_together_bytes(&version);
+        let mut plans = Vec::new();
+        for (partition, generations) in all {
+            let rest = rest(left, partition);
+            if plans.is_empty() || rest.is_some() {
+                plans.push(self.plan_of(partition, generations, &riding));
+                left = rest.unwrap_or(0);
+            }
+        }
+        plans.sort_by(|a, b| a.partition.start.cmp(&b.partition.start));
+        plans
+    }
+
+    /// What the next merge of a partition takes along. Of a small partition that is all that is
+    /// frozen: it needs little space beside it, and each further merge would write its keys again.
+    /// But each table takes memory, however little the partition has of it.
+    fn oldest_frozen(&self, catalog: &CatalogState, partition: &Partition) -> Vec<Generation> {
+        let frozen = catalog.frozen(partition);
+        let tables = frozen.iter().flat_map(Generation::tables).count();
+        let is_small = cost_of(partition) <= self.choices.small_bytes()
+            && tables <= MAX_MERGED * usize::from(MAX_SLOTS);
+        let most = if is_small {
+            MAX_GENERATIONS
+        } else {
+            MAX_MERGED
+        };
+        let newer = frozen.len().saturating_sub(most);
+        let newer = slip!(MergeNewestFirst, 0, newer);
+        let merged = frozen.iter().skip(newer).take(most);
+        merged.cloned().collect()
+    }
+
+    /// The merge of these generations of `partition`, which takes `riding` victims along.
+    fn plan_of(
+        &self,
+        partition: &Arc<Partition>,
+        generations: Vec<Generation>,
+        riding: &[Arc<RecordFile>],
+    ) -> MergePlan {
+        let mut inputs = MergeInputs::merge(generations);
+        // What has failed may have done so because of what rode along, and is forgotten when a full
+        // disk has room again.
+        let failed = self.core.health.failure(MERGE, Some(partition.id));
+        if failed.is_none() && !self.choices.have_failed_with_victims(partition.id) {
+            inputs.victims = riding.to_vec();
+        }
+        MergePlan {
+            partition: Arc::clone(partition),
+            inputs,
+        }
+    }
+}
 
 impl Background {
     /// Merges the oldest frozen generations of a partition whose lease the caller holds. False:
@@ -277,6 +357,12 @@ impl Background {
         written::add(bytes);
         add(of_them, copied);
     }
+}
+
+/// What a merge of the partition reads, and writes at most.
+fn cost_of(partition: &Partition) -> u64 {
+    let unsorted = partition.unsorted_bytes();
+    unsorted.saturating_add(partition.key_table_bytes())
 }
 
 fn add(counter: &AtomicU64, by: u64) {
