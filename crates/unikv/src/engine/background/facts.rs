@@ -1,7 +1,6 @@
 //! The one place in which facts are made.
 
 use super::Background;
-use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::CatalogState;
 use crate::error::ErrorKind;
 use crate::jobs::plan::facts::{
@@ -72,7 +71,7 @@ impl Background {
         Facts {
             now,
             most_partition_bytes: self.space.partition_limits().data_bytes,
-            merges: self.core.counters.merges.load(Ordering::Relaxed),
+            merges_since_join: self.scheduler.merges_since_join(),
             memtables: Memtables {
                 sealed: self.read.view.load().sealed.len(),
                 are_blocked: false,

@@ -27,8 +27,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) gone: Gone,
     /// The partitions that jobs hold.
     pub(crate) leased: BTreeSet<PartitionId>,
-    /// Merges that have run since the creation.
-    pub(crate) merges: u64,
+    /// Jobs that merge and have begun since a join that needs merges did.
+    pub(crate) merges_since_join: u64,
     pub(crate) memtables: Memtables,
     pub(crate) disk: Disk,
     /// When the job clock is to be noted; `None`: nothing expires.

@@ -8,8 +8,8 @@ use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, OfCatalog, OnFailure
 
 const JOIN: JobName = "join";
 
-/// While merges are due all the time, once in this many of them a join that needs merges takes its
-/// turn.
+/// A join that needs merges takes its turn after this many jobs that merge, even if more of these
+/// are due.
 const MERGES_PER_JOIN: u64 = 4;
 
 /// Joins that need no merge, and now and then one that does.
@@ -19,7 +19,10 @@ pub(crate) const JOIN_BEFORE_MERGES: Rule = Rule {
     is_for_reads: false,
     on_failure: OnFailure::Retried,
     listed_for: Filter::Waiter,
-    find: |facts, filter| cheapest(facts, filter, facts.merges.is_multiple_of(MERGES_PER_JOIN)),
+    find: |facts, filter| {
+        let with_merges = facts.merges_since_join >= MERGES_PER_JOIN;
+        cheapest(facts, filter, with_merges)
+    },
     due_in: never,
 };
 

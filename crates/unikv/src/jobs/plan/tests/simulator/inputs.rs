@@ -86,7 +86,7 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     let mut world = World::new();
     let shared = 20 * partitions as u64 * rng.random_range(1..=8);
     world.most_unsorted_bytes = shared.max(4 * world.generation_bytes);
-    world.merges = rng.random_range(0..4);
+    world.merges_since_join = rng.random_range(0..=5);
     world.hints_left = [0, 5][rng.random_range(0..2)];
     world.expires = rng.random();
     world.failing = [0, 0, 100, 500][rng.random_range(0..4)];

@@ -6,7 +6,7 @@
 mod clear;
 mod flush;
 mod for_reads;
-mod join;
+pub(super) mod join;
 mod merge;
 mod notes;
 mod split;

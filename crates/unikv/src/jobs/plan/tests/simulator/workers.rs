@@ -4,7 +4,7 @@
 //! job exist; the job is not held back; the [`oracle`] agrees.
 
 use super::inputs::{self, Habits};
-use super::kinds::{Ended, KINDS, Kind, Running};
+use super::kinds::{Ended, KINDS, Kind, Running, join};
 use super::world::World;
 use super::{oracle, promises};
 use crate::base::keys::PartitionId;
@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// Each decision in a world with fewer partitions is compared with the oracle.
 const SMALL: usize = 16;
+
+/// Merges that may begin while a join with merges is due.
+const MOST_PASSED: usize = 4;
 
 struct Worker {
     does_flushes: bool,
@@ -32,6 +35,8 @@ pub(super) struct Simulation {
     rng: SmallRng,
     /// Whether each step is printed.
     is_printed: bool,
+    /// Merges that began since a join with merges did, while one was due at each.
+    passed_joins: usize,
     pub(super) counts: Counts,
 }
 
@@ -78,6 +83,7 @@ impl Simulation {
             habits: Habits::new(&mut rng),
             rng,
             is_printed,
+            passed_joins: 0,
             counts: Counts::default(),
         }
     }
@@ -209,6 +215,7 @@ impl Simulation {
             let other = KINDS[other.kind].name();
             assert!(shared.is_none(), "{of:?} and {other} hold {shared:?}");
         }
+        self.check_turns(&job);
         self.world.leased.extend(&partitions);
         let mut running = Running {
             kind,
@@ -220,6 +227,21 @@ impl Simulation {
         self.counts.begun[kind] += 1;
         (KINDS[kind].begin)(&mut self.world, &mut running);
         self.workers[worker].job = Some(running);
+    }
+
+    /// Checks that merges do not keep a join with merges waiting. The check takes time with the
+    /// partitions, so only small worlds have it.
+    fn check_turns(&mut self, job: &Job) {
+        match job {
+            Job::Merge(_) if self.world.partitions.len() <= SMALL => {
+                let is_passed = join::is_one_with_merges_due(&self.world);
+                self.passed_joins = if is_passed { self.passed_joins + 1 } else { 0 };
+            }
+            Job::Join(sides) if self.world.needs_merge(*sides) => self.passed_joins = 0,
+            _ => {}
+        }
+        let passed = self.passed_joins;
+        assert!(passed <= MOST_PASSED, "{passed} merges have passed a join");
     }
 
     /// Ends a job by its work or by a failure, and returns its leases, unless it goes on.

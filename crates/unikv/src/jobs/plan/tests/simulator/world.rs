@@ -42,7 +42,8 @@ pub(super) struct World {
     /// The oldest first.
     pub(super) sealed: VecDeque<Vec<Write>>,
     pub(super) leased: BTreeSet<PartitionId>,
-    pub(super) merges: u64,
+    /// Jobs that merge and have begun since a join that needs merges did.
+    pub(super) merges_since_join: u64,
     pub(super) disk: Disk,
     pub(super) note_clock_at: Option<Duration>,
     /// Whether anything expires.
@@ -122,6 +123,12 @@ impl World {
         is_due.then_some(join)
     }
 
+    /// Whether one of two neighbours has an UnsortedStore.
+    pub(super) fn needs_merge(&self, sides: [PartitionId; 2]) -> bool {
+        let mut sides = sides.into_iter().filter_map(|id| self.get(id));
+        sides.any(|partition| partition.generations() > 0)
+    }
+
     /// The first partition that makes flushes wait for its merge.
     fn blocking(&self) -> Option<PartitionId> {
         let mut all = self.partitions.iter();
@@ -170,7 +177,7 @@ impl World {
             blocking: of_all.blocking,
             gone: of_all.gone.clone(),
             leased: self.leased.clone(),
-            merges: self.merges,
+            merges_since_join: self.merges_since_join,
             memtables: Memtables {
                 sealed: self.sealed.len(),
                 are_blocked: of_all.flushes_wait,

@@ -21,6 +21,7 @@ pub(super) const MERGES: Kind = Kind {
     candidates: ready,
     begin: |world, running| {
         world.hints_had_turn = false;
+        world.merges_since_join += 1;
         let id = running.partitions[0];
         running.inputs = world.get(id).map_or(0, |partition| {
             let is_small = partition.bytes() <= world.generation_bytes / 4;
@@ -62,7 +63,6 @@ pub(super) fn merge(world: &mut World, id: PartitionId, inputs: usize, rng: &mut
         panic!("a merge holds {id:?}, which is not there");
     };
     let table_bytes = world.most_bytes / 8;
-    world.merges += 1;
     world.change(at, |partition| {
         let merged: u64 = partition.frozen.drain(..inputs).sum();
         let mut left = partition.sorted_bytes() + merged;
