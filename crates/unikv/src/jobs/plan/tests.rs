@@ -109,6 +109,14 @@ fn scenarios() -> Vec<(&'static str, Facts<'static>)> {
             },
         ),
         (
+            "the job clock is due in ten seconds, and the disk is full",
+            Facts {
+                note_clock_at: Some(NOW + seconds(10)),
+                disk: full(false),
+                ..facts()
+            },
+        ),
+        (
             "deletes were flushed on a full disk",
             Facts {
                 disk: full(true),
