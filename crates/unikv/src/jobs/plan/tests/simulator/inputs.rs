@@ -1,7 +1,8 @@
 //! Input from outside: the first state of a world, and changes by users, reads, the disk and time.
 
-use super::partition::Partition;
+use super::partition::{Generation, Partition};
 use super::world::{World, Write};
+use crate::base::keys::FileNumber;
 use crate::jobs::plan::COLLECT;
 use crate::jobs::plan::facts::Cause;
 use rand::Rng;
@@ -91,6 +92,7 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     world.expires = rng.random();
     world.failing = [0, 0, 100, 500][rng.random_range(0..4)];
     world.note_clock_at = world.expires.then_some(world.now);
+    world.most_together_bytes = [0, 200, 1_000, 10_000][rng.random_range(0..4)];
     let is_huge = partitions > HUGE;
     let keyspaces = [1, 4, 50][rng.random_range(0..3)].min(partitions);
     let keyspaces = if is_huge { 1 } else { keyspaces };
@@ -99,7 +101,8 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     let all: Vec<_> = (0..partitions)
         .map(|n| {
             let keyspace = (n * keyspaces / partitions) as u32;
-            new_partition(&mut world, keyspace, size, unmerged, rng)
+            let start = (n as u32).to_be_bytes().to_vec();
+            new_partition(&mut world, start, keyspace, size, unmerged, rng)
         })
         .collect();
     world.last_keyspace = keyspaces as u32 - 1;
@@ -116,6 +119,7 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
 
 fn new_partition(
     world: &mut World,
+    start: Vec<u8>,
     keyspace: u32,
     most: u64,
     unmerged: usize,
@@ -123,13 +127,26 @@ fn new_partition(
 ) -> Partition {
     let tables = rng.random_range(0..=4) * u64::from(rng.random_ratio(3, 4));
     let table = |rng: &mut SmallRng| rng.random_range(1..=1 + most / 4);
-    let mut generation = || rng.random_range(1..=world.generation_bytes);
-    let frozen = (0..unmerged).map(|_| generation()).collect();
+    // A file that the partition shares with others, perhaps.
+    let file = |world: &mut World, rng: &mut SmallRng| {
+        let is_new = rng.random_ratio(1, 8);
+        let last = world.last_file();
+        let files = last.saturating_sub(4)..=last;
+        let old = files.filter(|file| *file > 0).choose(rng).map(FileNumber);
+        old.filter(|_| !is_new).unwrap_or_else(|| world.new_file())
+    };
+    let mut generation = |bytes: u64| Generation {
+        bytes: rng.random_range(1..=bytes),
+        oldest_file: file(world, rng),
+    };
+    let frozen = (0..unmerged).map(|_| generation(100)).collect();
+    let open = generation(1);
     Partition {
         id: world.new_id(),
+        start,
         keyspaces: (keyspace, keyspace),
         frozen,
-        open: rng.random_ratio(1, 4).then_some(1),
+        open: rng.random_ratio(1, 4).then_some(open),
         key_tables: (0..tables).map(|_| table(rng)).collect(),
     }
 }

@@ -53,8 +53,8 @@ pub(super) struct Running {
     pub(super) kind: usize,
     pub(super) job: Job,
     pub(super) partitions: Vec<PartitionId>,
-    /// Memtables or generations that it took at its beginning.
-    pub(super) inputs: usize,
+    /// Memtables that it took at its beginning, or generations of each partition.
+    pub(super) inputs: Vec<usize>,
     /// Rounds of merges that a join has made.
     pub(super) rounds: usize,
 }

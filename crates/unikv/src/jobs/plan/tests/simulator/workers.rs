@@ -11,6 +11,7 @@ use crate::base::keys::PartitionId;
 use crate::jobs::plan::facts::Cause;
 use crate::jobs::plan::{COLLECT, Filter, Job};
 use rand::rngs::SmallRng;
+use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub(super) struct Counts {
     pub(super) given_up: u64,
     /// Jobs that found nothing to do after all.
     pub(super) vain: u64,
+    /// Jobs that merge several partitions.
+    pub(super) together: u64,
     /// Times at which all workers slept until a pause ended or a job became due.
     pub(super) rests: u64,
 }
@@ -62,6 +65,7 @@ impl Counts {
         self.failed += other.failed;
         self.given_up += other.given_up;
         self.vain += other.vain;
+        self.together += other.together;
         self.rests += other.rests;
     }
 }
@@ -221,10 +225,12 @@ impl Simulation {
             kind,
             job,
             partitions,
-            inputs: 0,
+            inputs: Vec::new(),
             rounds: 0,
         };
         self.counts.begun[kind] += 1;
+        let is_together = matches!(&running.job, Job::Merge(ids) if ids.len() > 1);
+        self.counts.together += u64::from(is_together);
         (KINDS[kind].begin)(&mut self.world, &mut running);
         self.workers[worker].job = Some(running);
     }
@@ -253,7 +259,7 @@ impl Simulation {
         let of = (kind.name(), running.partitions.first().copied());
         let has_failed = kind.may_fail && self.rng.random_ratio(self.world.failing, 1_000);
         let ended = if has_failed {
-            self.fail(of);
+            self.fail(&running, of);
             Ended::Done
         } else {
             (kind.end)(&mut self.world, &mut running, &mut self.rng)
@@ -283,8 +289,12 @@ impl Simulation {
         }
     }
 
-    /// Notes a failure. Its cause may be a full disk, which it may reveal.
-    fn fail(&mut self, of: (&'static str, Option<PartitionId>)) {
+    /// Notes a failure. Its cause may be a full disk, which it may reveal. A merge of several
+    /// partitions fails in any of them.
+    fn fail(&mut self, running: &Running, mut of: (&'static str, Option<PartitionId>)) {
+        if let Job::Merge(ids) = &running.job {
+            of.1 = ids.iter().copied().choose(&mut self.rng);
+        }
         let disk = &mut self.world.disk;
         disk.is_full |= self.rng.random_ratio(1, 32);
         let lacks_space = disk.is_full && self.rng.random();

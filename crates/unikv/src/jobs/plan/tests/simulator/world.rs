@@ -7,8 +7,8 @@
 //!   changed partition, and of the one before it.
 
 use super::failures::Failures;
-use super::partition::Partition;
-use crate::base::keys::PartitionId;
+use super::partition::{Generation, Partition, key_between};
+use crate::base::keys::{FileNumber, PartitionId};
 use crate::jobs::plan::facts::{Disk, Gone, Hints, Memtables, TableWishes, Vacant};
 use crate::jobs::plan::partitions::{JoinFacts, PartitionFacts, Partitions};
 use crate::jobs::plan::{Facts, MERGE};
@@ -39,6 +39,9 @@ pub(super) struct World {
     pub(super) keyspaces: BTreeSet<u32>,
     pub(super) last_keyspace: u32,
     last_partition: u64,
+    last_file: u64,
+    /// Bytes that a merge of several partitions may read.
+    pub(super) most_together_bytes: u64,
     /// The oldest first.
     pub(super) sealed: VecDeque<Vec<Write>>,
     pub(super) leased: BTreeSet<PartitionId>,
@@ -92,6 +95,16 @@ impl World {
     pub(super) fn new_id(&mut self) -> PartitionId {
         self.last_partition += 1;
         PartitionId(self.last_partition)
+    }
+
+    /// The number of the newest file.
+    pub(super) fn last_file(&self) -> u64 {
+        self.last_file
+    }
+
+    pub(super) fn new_file(&mut self) -> FileNumber {
+        self.last_file += 1;
+        FileNumber(self.last_file)
     }
 
     /// The number of keyspaces that exist in a range, two at most.
@@ -193,6 +206,7 @@ impl World {
                 index: self.index_wishes > 0,
                 blocks: self.block_wishes > 0,
             },
+            most_together_bytes: self.most_together_bytes,
             held_back: self.failures.held_back(),
             ..Facts::default()
         }
@@ -251,6 +265,7 @@ impl World {
         for pair in self.partitions.windows(2) {
             let (end, begin) = (pair[0].keyspaces.1, pair[1].keyspaces.0);
             assert!(begin == end || begin == end + 1, "ranges do not meet");
+            assert!(pair[0].start < pair[1].start, "keys are out of order");
         }
     }
 }
@@ -302,8 +317,11 @@ impl World {
         self.last_keyspace += 1;
         let keyspace = self.last_keyspace;
         self.keyspaces.insert(keyspace);
+        let last = self.partitions.last();
+        let start = last.map_or(Vec::new(), |last| key_between(&last.start, None));
         let partition = Partition {
             id: self.new_id(),
+            start,
             keyspaces: (keyspace, keyspace),
             ..Partition::default()
         };
@@ -320,19 +338,24 @@ impl World {
     pub(super) fn place(&mut self, writes: &[Write]) {
         let limit = self.generation_bytes;
         let mut places = BTreeSet::new();
+        let file = self.new_file();
         for write in writes {
             let range = self.range_of(write.keyspace);
             let at = range.start + write.place % range.len();
             let partition = &mut self.partitions[at];
-            if partition.open.is_some_and(|bytes| bytes >= limit) {
+            if partition.open.is_some_and(|open| open.bytes >= limit) {
                 partition.frozen.extend(partition.open.take());
             }
-            *partition.open.get_or_insert(0) += write.bytes;
+            let open = partition.open.get_or_insert(Generation {
+                bytes: 0,
+                oldest_file: file,
+            });
+            open.bytes += write.bytes;
             places.insert(at);
         }
         for at in places {
             self.change(at, |partition| {
-                if partition.open.is_some_and(|bytes| bytes >= limit) {
+                if partition.open.is_some_and(|open| open.bytes >= limit) {
                     partition.frozen.extend(partition.open.take());
                 }
             });

@@ -110,6 +110,7 @@ fn commit(world: &mut World, at: usize) {
     let [left, right] = [at, at + 1].map(|at| world.partitions[at].clone());
     let joined = Partition {
         id: world.new_id(),
+        start: left.start,
         keyspaces: (left.keyspaces.0, right.keyspaces.1),
         key_tables: [left.key_tables, right.key_tables].concat(),
         ..Partition::default()
