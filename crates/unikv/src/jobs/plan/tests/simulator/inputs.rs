@@ -3,8 +3,6 @@
 use super::partition::{Generation, Partition};
 use super::world::{World, Write};
 use crate::base::keys::FileNumber;
-use crate::jobs::plan::COLLECT;
-use crate::jobs::plan::facts::Cause;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
@@ -30,8 +28,11 @@ pub(super) enum Input {
     EmptyKeyspace,
     Time,
     Disk,
-    /// A collection lacks space.
-    Collection,
+    /// Values die that are merged already: they expire.
+    Garbage,
+    Scan,
+    /// A caller begins or ceases to wait for the background.
+    Caller,
     /// Reads make indexes or blocks worth their cost.
     Reads,
     /// Reads change the content of the cache, which is to be noted.
@@ -42,7 +43,7 @@ pub(super) enum Input {
     Limits,
 }
 
-const ALL: [Input; 12] = [
+const ALL: [Input; 14] = [
     Input::Write,
     Input::Delete,
     Input::CreateKeyspace,
@@ -50,7 +51,9 @@ const ALL: [Input; 12] = [
     Input::EmptyKeyspace,
     Input::Time,
     Input::Disk,
-    Input::Collection,
+    Input::Garbage,
+    Input::Scan,
+    Input::Caller,
     Input::Reads,
     Input::Cache,
     Input::Expiry,
@@ -93,6 +96,13 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     world.failing = [0, 0, 100, 500][rng.random_range(0..4)];
     world.note_clock_at = world.expires.then_some(world.now);
     world.most_together_bytes = [0, 200, 1_000, 10_000][rng.random_range(0..4)];
+    world.garbage_begins_at = [100, 1_000][rng.random_range(0..2)] * (1 + partitions as u64 / 4);
+    world.may_cluster = rng.random_ratio(3, 4);
+    world.slice_bytes = [50, 1_000][rng.random_range(0..2)];
+    world.copies_left = rng.random_range(0..=8_000);
+    world.lack_indexes = rng.random();
+    world.is_asked_for = rng.random_ratio(1, 4);
+    world.last_write = world.now;
     let is_huge = partitions > HUGE;
     let keyspaces = [1, 4, 50][rng.random_range(0..3)].min(partitions);
     let keyspaces = if is_huge { 1 } else { keyspaces };
@@ -108,6 +118,7 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     world.last_keyspace = keyspaces as u32 - 1;
     world.keyspaces = (0..keyspaces as u32).collect();
     world.replace(0..0, all);
+    add_values(&mut world, rng);
     let some_are_dropped = is_huge || rng.random_ratio(1, 4);
     for keyspace in 0..keyspaces as u32 {
         if some_are_dropped && rng.random() {
@@ -138,6 +149,9 @@ fn new_partition(
     let mut generation = |bytes: u64| Generation {
         bytes: rng.random_range(1..=bytes),
         oldest_file: file(world, rng),
+        tables: rng.random_range(1..=6),
+        has_tombstones: rng.random_ratio(1, 8),
+        are_tombstones_counted: false,
     };
     let frozen = (0..unmerged).map(|_| generation(100)).collect();
     let open = generation(1);
@@ -148,6 +162,25 @@ fn new_partition(
         frozen,
         open: rng.random_ratio(1, 4).then_some(open),
         key_tables: (0..tables).map(|_| table(rng)).collect(),
+        ..Partition::default()
+    }
+}
+
+/// Spreads values of merged partitions over files, which are partly dead.
+fn add_values(world: &mut World, rng: &mut SmallRng) {
+    let files: Vec<_> = (0..8).map(|_| world.new_file()).collect();
+    for at in 0..world.partitions.len() {
+        if world.partitions[at].key_tables.is_empty() {
+            continue;
+        }
+        for _ in 0..rng.random_range(0..=4) {
+            let file = files[rng.random_range(0..files.len())];
+            world.add_value(at, file, rng.random_range(1..=200));
+        }
+        if rng.random_ratio(1, 4) {
+            world.kill(at, rng.random_range(1..=200));
+        }
+        world.note(at);
     }
 }
 
@@ -178,12 +211,21 @@ pub(super) fn apply(input: Input, world: &mut World, rng: &mut SmallRng) {
         Input::Time => world.pass(Duration::from_millis(rng.random_range(1..=4_000))),
         Input::Disk if world.disk.is_full => world.disk_has_room(),
         Input::Disk => world.disk.is_full = true,
-        Input::Collection => {
-            let all = world.partitions.iter().map(|p| p.id);
-            let of = (COLLECT, all.choose(rng));
-            world.failures.fail(of, Cause::DiskFull, world.now);
-            world.changed();
+        Input::Garbage => {
+            let at = rng.random_range(0..world.partitions.len());
+            let live: u64 = world.partitions[at].live.values().sum();
+            world.kill(at, rng.random_range(0..=live));
+            world.note(at);
         }
+        Input::Scan => {
+            let at = rng.random_range(0..world.partitions.len());
+            let (charge, lost) = (rng.random_range(0..=400), rng.random_range(0..=200));
+            world.change(at, |partition| {
+                partition.charge += charge;
+                partition.lost_by_scans += lost;
+            });
+        }
+        Input::Caller => world.is_asked_for = !world.is_asked_for,
         Input::Reads => {
             world.index_wishes += rng.random_range(0..=2);
             world.block_wishes += rng.random_range(0..=2);
@@ -219,9 +261,12 @@ fn seal(world: &mut World, rng: &mut SmallRng) {
         keyspace: all[rng.random_range(0..all.len())],
         place: rng.random_range(0..1_000_000),
         bytes: rng.random_range(1..=world.generation_bytes * 2),
+        has_deletes: rng.random_ratio(1, 8),
     };
     let writes = rng.random_range(1..=4);
     let writes = (0..writes).map(|_| write(rng)).collect();
     world.sealed.push_back(writes);
+    world.last_write = world.now;
+    world.copies_left += 2 * world.generation_bytes;
     world.changed();
 }

@@ -1,7 +1,8 @@
 //! A partition of the model: its range, and the bytes of its tables and generations.
 
+use super::values::Live;
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::jobs::plan::partitions::{Frozen, JoinFacts, PartitionFacts};
+use crate::jobs::plan::partitions::{ForScans, Frozen, JoinFacts, PartitionFacts};
 
 /// Generations that a partition may have.
 pub(super) const MAX_GENERATIONS: usize = 4;
@@ -12,7 +13,14 @@ pub(super) struct Generation {
     pub(super) bytes: u64,
     /// The oldest of its tables, which other partitions may share.
     pub(super) oldest_file: FileNumber,
+    pub(super) tables: usize,
+    /// Some of its tables have tombstones.
+    pub(super) has_tombstones: bool,
+    pub(super) are_tombstones_counted: bool,
 }
+
+/// An open generation of no more tables is not merged for scans alone.
+const FEW_TABLES: usize = 3;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Partition {
@@ -27,6 +35,11 @@ pub(super) struct Partition {
     pub(super) frozen: Vec<Generation>,
     /// The generation that takes tables.
     pub(super) open: Option<Generation>,
+    pub(super) live: Live,
+    /// Bytes that scans have charged for values that are spread.
+    pub(super) charge: u64,
+    /// Bytes that scans have lost to the number of tables.
+    pub(super) lost_by_scans: u64,
 }
 
 impl Partition {
@@ -87,6 +100,26 @@ impl Partition {
         }
     }
 
+    /// Whether scans look into many tables of its open generation, whose merge writes more of
+    /// values than of keys that are there already.
+    pub(super) fn has_many_tables(&self) -> bool {
+        let is_worth_merging =
+            |open: Generation| open.tables > FEW_TABLES && open.bytes >= self.sorted_bytes();
+        !self.has_all_generations() && self.open.is_some_and(is_worth_merging)
+    }
+
+    /// Whether its open generation can be frozen, and has tombstones that are not counted.
+    pub(super) fn has_tombstones(&self) -> bool {
+        let has_any = |open: Generation| open.has_tombstones && !open.are_tombstones_counted;
+        !self.has_all_generations() && self.open.is_some_and(has_any)
+    }
+
+    /// Whether scans have lost as much as the merge of the keys of its newest generation costs.
+    pub(super) fn wants_scan_merge(&self) -> bool {
+        let newest = self.open.or(self.frozen.last().copied());
+        newest.is_some_and(|newest| self.lost_by_scans >= newest.bytes)
+    }
+
     /// The oldest of its frozen tables.
     pub(super) fn oldest_file(&self) -> Option<FileNumber> {
         let files = self.frozen.iter().map(|generation| generation.oldest_file);
@@ -109,7 +142,11 @@ impl Partition {
             is_to_be_split: !has_all && self.is_outgrown(most),
             join: None,
             key_table_bytes: self.sorted_bytes(),
-            ..PartitionFacts::default()
+            for_scans: ForScans {
+                has_many_tables: self.has_many_tables(),
+                is_charged: self.charge > 0,
+                wants_scan_merge: self.wants_scan_merge(),
+            },
         }
     }
 

@@ -79,6 +79,7 @@ fn clear(world: &mut World, ids: &[PartitionId], rng: &mut SmallRng) -> Ended {
             continue;
         };
         is_any = true;
+        world.kill(at, u64::MAX);
         let empty = Partition {
             id: world.new_id(),
             start: world.partitions[at].start.clone(),

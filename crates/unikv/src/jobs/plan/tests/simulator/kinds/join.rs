@@ -107,10 +107,14 @@ fn try_to_join(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> 
 }
 
 fn commit(world: &mut World, at: usize) {
-    let [left, right] = [at, at + 1].map(|at| world.partitions[at].clone());
+    let [mut left, right] = [at, at + 1].map(|at| world.partitions[at].clone());
+    for (file, bytes) in right.live {
+        *left.live.entry(file).or_default() += bytes;
+    }
     let joined = Partition {
         id: world.new_id(),
         start: left.start,
+        live: left.live,
         keyspaces: (left.keyspaces.0, right.keyspaces.1),
         key_tables: [left.key_tables, right.key_tables].concat(),
         ..Partition::default()

@@ -103,17 +103,20 @@ pub(super) fn merge(world: &mut World, id: PartitionId, inputs: usize, rng: &mut
         panic!("a merge holds {id:?}, which is not there");
     };
     let table_bytes = world.most_bytes / 8;
+    let (mut new_bytes, mut lost) = (0, 0);
     world.change(at, |partition| {
         let merged = partition.frozen.drain(..inputs);
         let merged: u64 = merged.map(|Generation { bytes, .. }| bytes).sum();
         let mut left = partition.sorted_bytes() + merged;
+        new_bytes = merged;
         // A part of it is overwritten or deleted; all of it in one of 16 merges.
-        left -= match rng.random_range(0..16) {
+        lost = match rng.random_range(0..16) {
             0 => left,
             1 => left - left / 8,
             2..8 => rng.random_range(0..=left / 2),
             _ => 0,
         };
+        left -= lost;
         partition.key_tables.clear();
         // With large values one key table may have all of it.
         let is_coarse = rng.random_ratio(1, 16);
@@ -128,6 +131,12 @@ pub(super) fn merge(world: &mut World, id: PartitionId, inputs: usize, rng: &mut
             left -= table;
         }
     });
+    let file = world.new_file();
+    world.add_value(at, file, new_bytes);
+    let has_any = !world.partitions[at].key_tables.is_empty();
+    world.kill(at, if has_any { lost } else { u64::MAX });
+    world.lack_indexes |= rng.random_ratio(1, 8);
+    world.note(at);
 }
 
 /// Merges all frozen generations of a partition, as part of a job of another kind.

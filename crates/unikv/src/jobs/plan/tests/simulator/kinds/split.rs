@@ -71,6 +71,13 @@ fn split(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> Ended 
         left.frozen.extend(part(of_left));
         right.frozen.extend(part(old.bytes - of_left));
     }
+    for (file, bytes) in old.live {
+        let of_left = rng.random_range(0..=bytes);
+        let parts = [(&mut left, of_left), (&mut right, bytes - of_left)];
+        for (side, part) in parts.into_iter().filter(|(_, part)| *part > 0) {
+            side.live.insert(file, part);
+        }
+    }
     world.replace(at..at + 1, vec![left, right]);
     Ended::Done
 }
