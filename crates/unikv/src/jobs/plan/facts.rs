@@ -2,7 +2,7 @@
 //! handle or lock is in it.
 
 use crate::base::keys::PartitionId;
-use crate::base::seeded::seeded;
+use crate::base::seeded::{seeded, slip};
 use crate::jobs::plan::partitions::{JoinFacts, Partitions};
 use crate::jobs::plan::{JobName, Pass};
 use std::collections::BTreeSet;
@@ -212,7 +212,8 @@ impl Filter {
     ) -> bool {
         match self {
             Filter::Worker => !facts.held_back.iter().any(|held| {
-                (held.job, held.partition) == (name, partition) && held.until > facts.now
+                let until = slip!(BackoffIgnored, Duration::ZERO, held.until);
+                (held.job, held.partition) == (name, partition) && until > facts.now
             }),
             Filter::Waiter => true,
             Filter::Failure(of) => partition == of,

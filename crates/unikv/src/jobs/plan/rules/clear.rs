@@ -2,6 +2,7 @@
 
 use super::never;
 use crate::base::keys::PartitionId;
+use crate::base::seeded::slip;
 use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, OnFailure, Rule, Why};
 
 const CLEAR_NAME: JobName = "clear";
@@ -40,7 +41,7 @@ fn neighbours(facts: &Facts<'_>, filter: Filter) -> Option<(Job, Why)> {
     for vacant in all.skip_while(|vacant| is_of_another(vacant.id)) {
         let is_free = is_failure || filter.may_take(facts, CLEAR_NAME, vacant.id);
         // If the one before it is not taken, `ids` is empty.
-        let goes_on = is_free && vacant.follows;
+        let goes_on = is_free && slip!(JoinAcrossGap, true, vacant.follows);
         if !goes_on || ids.len() == MOST_AT_ONCE {
             if ids.len() >= 2 {
                 break;

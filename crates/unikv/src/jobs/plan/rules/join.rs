@@ -3,6 +3,7 @@
 
 use super::never;
 use crate::base::keys::PartitionId;
+use crate::base::seeded::{seeded, slip};
 use crate::jobs::plan::partitions::JoinFacts;
 use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, OfCatalog, OnFailure, Rule, Why};
 
@@ -20,7 +21,11 @@ pub(crate) const JOIN_BEFORE_MERGES: Rule = Rule {
     on_failure: OnFailure::Retried,
     listed_for: Filter::Waiter,
     find: |facts, filter| {
-        let with_merges = facts.merges_since_join >= MERGES_PER_JOIN;
+        let with_merges = slip!(
+            JoinPassedByMerges,
+            false,
+            facts.merges_since_join >= MERGES_PER_JOIN
+        );
         cheapest(facts, filter, with_merges)
     },
     due_in: never,
@@ -42,7 +47,9 @@ fn cheapest(facts: &Facts<'_>, filter: Filter, with_merges: bool) -> Option<(Job
     }
     let may = |(left, join): &(PartitionId, JoinFacts)| {
         let sides = [*left, join.right];
-        let are_free = sides.iter().all(|id| facts.is_free(*id, filter));
+        let are_free = sides
+            .iter()
+            .all(|id| facts.is_free(*id, filter) || seeded!(JoinLeased));
         let has_failed = || sides.iter().any(|id| facts.has_failed(MERGE, *id));
         are_free && !has_failed() && filter.allows(facts, JOIN, Some(*left))
     };
