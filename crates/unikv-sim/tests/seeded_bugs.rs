@@ -137,6 +137,10 @@ const fn unit(name: &'static str) -> By {
     Test("unikv", name)
 }
 
+/// The simulator of decisions.
+const DECISIONS: By =
+    unit("jobs::plan::tests::simulator::decisions_are_right_in_any_history_of_a_small_world");
+
 const CASES: &[Case] = &[
     // Events.
     Case(
@@ -577,13 +581,7 @@ const CASES: &[Case] = &[
     Case(Seeded::DropSnapshotVersion, Histories, 0),
     Case(Seeded::SortedStoreFirst, Histories, 0),
     Case(Seeded::MergeNewestFirst, Histories, 0),
-    Case(
-        Seeded::MergeSmallInKeyOrder,
-        unit(
-            "engine::background::kinds::merge::tests::small::of_small_partitions_the_one_that_has_waited_longest_is_merged_next",
-        ),
-        0,
-    ),
+    Case(Seeded::MergeSmallInKeyOrder, DECISIONS, 0),
     Case(
         Seeded::MergeUnsynced,
         unit(
@@ -663,7 +661,13 @@ const CASES: &[Case] = &[
     Case(Seeded::ClusterForever, Bounds, 0),
     Case(Seeded::ClusterBeyondRoom, Bounds, 0),
     Case(Seeded::ClusterBesideReaders, Bounds, 0),
-    Case(Seeded::ClusterUncharged, Bounds, 0),
+    Case(Seeded::ClusterUncharged, DECISIONS, 0),
+    Case(Seeded::JoinLeased, DECISIONS, 0),
+    Case(Seeded::JoinPassedByMerges, DECISIONS, 0),
+    Case(Seeded::BackoffIgnored, DECISIONS, 0),
+    Case(Seeded::JoinAcrossGap, DECISIONS, 0),
+    Case(Seeded::FlushUnblocked, DECISIONS, 0),
+    Case(Seeded::StaleSplits, DECISIONS, 0),
     Case(Seeded::ClusterUnspent, Bounds, 0),
     Case(
         Seeded::ClusterUnaware,

@@ -1,11 +1,25 @@
-//! The seeded bugs of large batches, of transactions, of the files that partitions share, of the
-//! budgets of followers and of ended iterators, which stand after those of `list`.
+//! The seeded bugs of decisions, of large batches, of transactions, of the files that partitions
+//! share, of the budgets of followers and of ended iterators, which stand after those of `list`.
 
 /// Declares the bugs that it is given, and these.
 macro_rules! and_of_writes {
     ($($others:tt)*) => {
         bugs! {
             $($others)*
+            // Decisions.
+            /// I5: a join takes a partition that another job holds.
+            JoinLeased,
+            /// I7: joins that need merges have no turn, and more and more partitions are empty.
+            JoinPassedByMerges,
+            /// I7: a worker tries a job that has failed without a pause.
+            BackoffIgnored,
+            /// I5: partitions of dropped keyspaces are joined across one that lies between them.
+            JoinAcrossGap,
+            /// I7: a flush does not wait for the merge of a partition with all its generations.
+            FlushUnblocked,
+            /// I7: a partition that was split or has shrunk hides others that are to be split.
+            StaleSplits,
+            // Writes.
             /// I2: an opening that a full disk refused a manifest removes files as if it had one.
             SweptWhileStaying,
             /// I6: tokens of changes name an incarnation that is in no manifest.

@@ -1,7 +1,6 @@
 //! The one place in which facts are made.
 
 use super::Background;
-use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::CatalogState;
 use crate::error::ErrorKind;
 use crate::jobs::plan::facts::{
@@ -75,7 +74,7 @@ impl Background {
         Facts {
             now,
             most_partition_bytes: self.space.partition_limits().data_bytes,
-            merges: self.core.counters.merges.load(Ordering::Relaxed),
+            merges_since_join: self.scheduler.merges_since_join(),
             memtables: Memtables {
                 bytes: view.memtables().map(|it| it.table.bytes() as u64).sum(),
                 sealed: view.sealed.len(),

@@ -76,6 +76,7 @@ impl Background {
         let mut facts = self.facts_of(&catalog);
         let look_up = |facts: &mut Facts<'_>, of| self.look_up(facts, of, &catalog, Filter::Worker);
         let planned = plan(rules, &mut facts, Filter::Worker, look_up)?;
+        self.note_turn(&planned.job, &catalog);
         let leased = slip!(GcUnleased, planned.rule.name != COLLECT, true);
         let leased = if leased {
             planned.job.partitions()
@@ -84,6 +85,21 @@ impl Background {
         };
         let lease = self.scheduler.leases.take(&leased);
         Some(Next { planned, lease })
+    }
+
+    /// Notes that a merge or a join with merges begins: they take turns.
+    fn note_turn(&self, job: &Job, catalog: &CatalogState) {
+        match job {
+            Job::Merge(_) => self.scheduler.merge_begins(),
+            Job::Join(sides) => {
+                let partitions = sides.iter().filter_map(|id| catalog.version.partition(*id));
+                let mut generations = partitions.map(|partition| &partition.generations);
+                if generations.any(|generations| !generations.is_empty()) {
+                    self.scheduler.join_with_merges_begins();
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Takes note of what scans have charged since.

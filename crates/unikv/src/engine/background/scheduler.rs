@@ -1,4 +1,5 @@
-//! Which partitions jobs hold, what is left alone for a while, and whether a worker searches.
+//! Which partitions jobs hold, what is left alone for a while, whose turn it is, and whether a
+//! worker searches.
 //!
 //! A job is found (`jobs/plan`) and leased under the catalog's lock, and run under no lock. One
 //! that fails is in backoff, and so is what it works on, while others go on; its error is in
@@ -26,6 +27,9 @@ pub(crate) struct Scheduler {
     given_up: Mutex<BTreeMap<(JobName, Option<PartitionId>), Duration>>,
     /// Jobs that workers have run.
     jobs: AtomicU64,
+    /// Jobs that merge and have begun since a join that needs merges did. It changes under the
+    /// catalog's lock.
+    merges_since_join: AtomicU64,
     /// The greatest number of jobs after which a worker has found no other.
     none_after: AtomicU64,
 }
@@ -37,6 +41,20 @@ impl Scheduler {
 
     pub(super) fn note_job(&self) {
         self.jobs.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn merges_since_join(&self) -> u64 {
+        self.merges_since_join.load(Ordering::Relaxed)
+    }
+
+    /// A job that merges begins.
+    pub(super) fn merge_begins(&self) {
+        self.merges_since_join.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A join that needs merges begins.
+    pub(super) fn join_with_merges_begins(&self) {
+        self.merges_since_join.store(0, Ordering::Relaxed);
     }
 
     /// A worker that began to search after `jobs` has found nothing to do.

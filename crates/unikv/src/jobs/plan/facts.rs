@@ -2,7 +2,7 @@
 //! handle or lock is in it.
 
 use crate::base::keys::PartitionId;
-use crate::base::seeded::seeded;
+use crate::base::seeded::{seeded, slip};
 use crate::jobs::plan::partitions::{JoinFacts, Partitions};
 use crate::jobs::plan::{JobName, Pass};
 use std::collections::BTreeSet;
@@ -27,8 +27,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) gone: Gone,
     /// The partitions that jobs hold.
     pub(crate) leased: BTreeSet<PartitionId>,
-    /// Merges that have run since the creation.
-    pub(crate) merges: u64,
+    /// Jobs that merge and have begun since a join that needs merges did.
+    pub(crate) merges_since_join: u64,
     pub(crate) memtables: Memtables,
     pub(crate) disk: Disk,
     /// When the job clock is to be noted; `None`: nothing expires.
@@ -214,7 +214,8 @@ impl Filter {
     ) -> bool {
         match self {
             Filter::Worker => !facts.held_back.iter().any(|held| {
-                (held.job, held.partition) == (name, partition) && held.until > facts.now
+                let until = slip!(BackoffIgnored, Duration::ZERO, held.until);
+                (held.job, held.partition) == (name, partition) && until > facts.now
             }),
             Filter::Waiter => true,
             Filter::Failure(of) => partition == of,

@@ -115,7 +115,8 @@ impl Partitions {
             self.merges.remove(&merge_order(id, old));
             self.merges_by_age.remove(&age_order(id, old, frozen));
         }
-        self.splits.remove(&(old.bytes, id));
+        let bytes = slip!(StaleSplits, 0, old.bytes);
+        self.splits.remove(&(bytes, id));
         if let Some(join) = old.join {
             self.joins.remove(&(join, id));
         }

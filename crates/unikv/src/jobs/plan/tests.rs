@@ -110,6 +110,14 @@ fn scenarios() -> Vec<(&'static str, Facts<'static>)> {
             },
         ),
         (
+            "the job clock is due in ten seconds, and the disk is full",
+            Facts {
+                note_clock_at: Some(NOW + seconds(10)),
+                disk: full(false),
+                ..facts()
+            },
+        ),
+        (
             "deletes were flushed on a full disk",
             Facts {
                 disk: full(true),
@@ -242,6 +250,7 @@ fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
             (5, joined(6, 70, false)),
         ])
     };
+    let busy = || partitions([(1, joined(2, 50, true)), (3, unmerged(500))]);
     let full = Disk {
         is_full: true,
         wants_freeze: false,
@@ -252,7 +261,7 @@ fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
     };
     let of = |partitions| Facts {
         partitions,
-        merges: 1,
+        merges_since_join: 3,
         most_partition_bytes: 1_000,
         ..facts()
     };
@@ -326,8 +335,19 @@ fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
         (
             "three pairs are to be joined, and joins with merges have their turn",
             Facts {
-                merges: 4,
+                merges_since_join: 4,
                 ..of(pairs())
+            },
+        ),
+        (
+            "a pair that needs a merge is to be joined, and merges have their turn",
+            of(busy()),
+        ),
+        (
+            "a pair that needs a merge is to be joined, and has waited for more merges than four",
+            Facts {
+                merges_since_join: 6,
+                ..of(busy())
             },
         ),
         (

@@ -168,7 +168,7 @@ impl Choices {
         slice.max(self.most_together_bytes(version))
     }
 
-    /// With so many bytes `in_memory` that are not flushed.
+    /// Memtables hold `in_memory` bytes.
     fn most_copies(&self, version: &Version, in_memory: u64) -> Copies {
         if seeded!(ClusterForever) {
             let (of_stretches, of_all) = (u64::MAX, u64::MAX);

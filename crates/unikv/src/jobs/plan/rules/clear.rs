@@ -2,6 +2,7 @@
 
 use super::never;
 use crate::base::keys::PartitionId;
+use crate::base::seeded::slip;
 use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, OnFailure, Rule, Why};
 
 const CLEAR_NAME: JobName = "clear";
@@ -33,15 +34,14 @@ pub(crate) const CLEAR: Rule = Rule {
 /// The first neighbours that list nothing, two at least.
 fn neighbours(facts: &Facts<'_>, filter: Filter) -> Option<(Job, Why)> {
     let mut ids: Vec<PartitionId> = Vec::new();
-    let mut last_is_taken = false;
     let is_failure = matches!(filter, Filter::Failure(_));
     // A failure is one of the first of a job's partitions.
     let is_of_another = |id| matches!(filter, Filter::Failure(of) if of != Some(id));
     let all = facts.gone.vacant.iter();
     for vacant in all.skip_while(|vacant| is_of_another(vacant.id)) {
         let is_free = is_failure || filter.may_take(facts, CLEAR_NAME, vacant.id);
-        let goes_on = is_free && last_is_taken && vacant.follows;
-        last_is_taken = is_free;
+        // If the one before it is not taken, `ids` is empty.
+        let goes_on = is_free && slip!(JoinAcrossGap, true, vacant.follows);
         if !goes_on || ids.len() == MOST_AT_ONCE {
             if ids.len() >= 2 {
                 break;

@@ -3,13 +3,14 @@
 
 use super::never;
 use crate::base::keys::PartitionId;
+use crate::base::seeded::{seeded, slip};
 use crate::jobs::plan::partitions::JoinFacts;
 use crate::jobs::plan::{Facts, Filter, Job, JobName, MERGE, OfCatalog, OnFailure, Rule, Why};
 
 const JOIN: JobName = "join";
 
-/// While merges are due all the time, once in this many of them a join that needs merges takes its
-/// turn.
+/// A join that needs merges takes its turn after this many jobs that merge, even if more of these
+/// are due.
 const MERGES_PER_JOIN: u64 = 4;
 
 /// Joins that need no merge, and now and then one that does.
@@ -19,7 +20,14 @@ pub(crate) const JOIN_BEFORE_MERGES: Rule = Rule {
     is_for_reads: false,
     on_failure: OnFailure::Retried,
     listed_for: Filter::Waiter,
-    find: |facts, filter| cheapest(facts, filter, facts.merges.is_multiple_of(MERGES_PER_JOIN)),
+    find: |facts, filter| {
+        let with_merges = slip!(
+            JoinPassedByMerges,
+            false,
+            facts.merges_since_join >= MERGES_PER_JOIN
+        );
+        cheapest(facts, filter, with_merges)
+    },
     due_in: never,
 };
 
@@ -39,7 +47,9 @@ fn cheapest(facts: &Facts<'_>, filter: Filter, with_merges: bool) -> Option<(Job
     }
     let may = |(left, join): &(PartitionId, JoinFacts)| {
         let sides = [*left, join.right];
-        let are_free = sides.iter().all(|id| facts.is_free(*id, filter));
+        let are_free = sides
+            .iter()
+            .all(|id| facts.is_free(*id, filter) || seeded!(JoinLeased));
         let has_failed = || sides.iter().any(|id| facts.has_failed(MERGE, *id));
         are_free && !has_failed() && filter.allows(facts, JOIN, Some(*left))
     };

@@ -37,11 +37,18 @@ pub(crate) fn ready<'a>(
     all.filter(move |id| filter.may_take(facts, MERGE, *id))
 }
 
+/// The same of one partition, which takes no look at the others.
+fn is_ready(facts: &Facts<'_>, filter: Filter, id: PartitionId) -> bool {
+    let partition = facts.partitions.get(id);
+    let has_frozen = partition.is_some_and(|partition| partition.frozen.is_some());
+    has_frozen && filter.may_take(facts, MERGE, id)
+}
+
 /// The partition whose merge is most urgent, and why it is.
 pub(crate) fn most_urgent(facts: &Facts<'_>, filter: Filter) -> Option<(PartitionId, Why)> {
     let mut id = ready(facts, filter).next()?;
     let mut blocks = facts.partitions.get(id)?.blocks_flushes;
-    if !blocks && let Some(blocking) = ready(facts, filter).find(|id| facts.blocking == Some(*id)) {
+    if !blocks && let Some(blocking) = facts.blocking.filter(|id| is_ready(facts, filter, *id)) {
         (id, blocks) = (blocking, true);
     }
     let partition = facts.partitions.get(id)?;

@@ -16,7 +16,10 @@ pub(crate) const CLOCK_NOTES: Rule = Rule {
         let is_due = is_time && filter.allows(facts, CLOCK, None) && !facts.disk.is_full;
         is_due.then_some((Job::NoteClock, Why::ClockPassed))
     },
-    due_in: |facts| Some(facts.note_clock_at?.saturating_sub(facts.now)),
+    due_in: |facts| {
+        let note_at = facts.note_clock_at.filter(|_| !facts.disk.is_full)?;
+        Some(note_at.saturating_sub(facts.now))
+    },
 };
 
 /// Notes what the cache holds, once enough of that has changed.

@@ -52,10 +52,6 @@ impl Failures {
         self.failed.remove(&of);
     }
 
-    pub(super) fn forget_all(&mut self, name: JobName) {
-        self.failed.retain(|of, _| of.0 != name);
-    }
-
     pub(super) fn give_up(&mut self, of: Of, now: Duration) {
         self.given_up.insert(of, now + LEFT_ALONE);
     }

@@ -1,9 +1,8 @@
 //! Input from outside: the first state of a world, and changes by users, reads, the disk and time.
 
-use super::partition::Partition;
+use super::partition::{Generation, Partition};
 use super::world::{World, Write};
-use crate::jobs::plan::COLLECT;
-use crate::jobs::plan::facts::Cause;
+use crate::base::keys::FileNumber;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
@@ -29,8 +28,11 @@ pub(super) enum Input {
     EmptyKeyspace,
     Time,
     Disk,
-    /// A collection lacks space.
-    Collection,
+    /// Values die that are merged already: they expire.
+    Garbage,
+    Scan,
+    /// A caller begins or ceases to wait for the background.
+    Caller,
     /// Reads make indexes or blocks worth their cost.
     Reads,
     /// Reads change the content of the cache, which is to be noted.
@@ -41,7 +43,7 @@ pub(super) enum Input {
     Limits,
 }
 
-const ALL: [Input; 12] = [
+const ALL: [Input; 14] = [
     Input::Write,
     Input::Delete,
     Input::CreateKeyspace,
@@ -49,7 +51,9 @@ const ALL: [Input; 12] = [
     Input::EmptyKeyspace,
     Input::Time,
     Input::Disk,
-    Input::Collection,
+    Input::Garbage,
+    Input::Scan,
+    Input::Caller,
     Input::Reads,
     Input::Cache,
     Input::Expiry,
@@ -86,11 +90,19 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     let mut world = World::new();
     let shared = 20 * partitions as u64 * rng.random_range(1..=8);
     world.most_unsorted_bytes = shared.max(4 * world.generation_bytes);
-    world.merges = rng.random_range(0..4);
+    world.merges_since_join = rng.random_range(0..=5);
     world.hints_left = [0, 5][rng.random_range(0..2)];
     world.expires = rng.random();
     world.failing = [0, 0, 100, 500][rng.random_range(0..4)];
     world.note_clock_at = world.expires.then_some(world.now);
+    world.most_together_bytes = [0, 200, 1_000, 10_000][rng.random_range(0..4)];
+    world.garbage_begins_at = [100, 1_000][rng.random_range(0..2)] * (1 + partitions as u64 / 4);
+    world.may_cluster = rng.random_ratio(3, 4);
+    world.slice_bytes = [50, 1_000][rng.random_range(0..2)];
+    world.copies_left = rng.random_range(0..=8_000);
+    world.lack_indexes = rng.random();
+    world.is_asked_for = rng.random_ratio(1, 4);
+    world.last_write = world.now;
     let is_huge = partitions > HUGE;
     let keyspaces = [1, 4, 50][rng.random_range(0..3)].min(partitions);
     let keyspaces = if is_huge { 1 } else { keyspaces };
@@ -99,12 +111,14 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     let all: Vec<_> = (0..partitions)
         .map(|n| {
             let keyspace = (n * keyspaces / partitions) as u32;
-            new_partition(&mut world, keyspace, size, unmerged, rng)
+            let start = (n as u32).to_be_bytes().to_vec();
+            new_partition(&mut world, start, keyspace, size, unmerged, rng)
         })
         .collect();
     world.last_keyspace = keyspaces as u32 - 1;
     world.keyspaces = (0..keyspaces as u32).collect();
     world.replace(0..0, all);
+    add_values(&mut world, rng);
     let some_are_dropped = is_huge || rng.random_ratio(1, 4);
     for keyspace in 0..keyspaces as u32 {
         if some_are_dropped && rng.random() {
@@ -116,6 +130,7 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
 
 fn new_partition(
     world: &mut World,
+    start: Vec<u8>,
     keyspace: u32,
     most: u64,
     unmerged: usize,
@@ -123,14 +138,49 @@ fn new_partition(
 ) -> Partition {
     let tables = rng.random_range(0..=4) * u64::from(rng.random_ratio(3, 4));
     let table = |rng: &mut SmallRng| rng.random_range(1..=1 + most / 4);
-    let mut generation = || rng.random_range(1..=world.generation_bytes);
-    let frozen = (0..unmerged).map(|_| generation()).collect();
+    // A file that the partition shares with others, perhaps.
+    let file = |world: &mut World, rng: &mut SmallRng| {
+        let is_new = rng.random_ratio(1, 8);
+        let last = world.last_file();
+        let files = last.saturating_sub(4)..=last;
+        let old = files.filter(|file| *file > 0).choose(rng).map(FileNumber);
+        old.filter(|_| !is_new).unwrap_or_else(|| world.new_file())
+    };
+    let mut generation = |bytes: u64| Generation {
+        bytes: rng.random_range(1..=bytes),
+        oldest_file: file(world, rng),
+        tables: rng.random_range(1..=6),
+        has_tombstones: rng.random_ratio(1, 8),
+        are_tombstones_counted: false,
+    };
+    let frozen = (0..unmerged).map(|_| generation(100)).collect();
+    let open = generation(1);
     Partition {
         id: world.new_id(),
+        start,
         keyspaces: (keyspace, keyspace),
         frozen,
-        open: rng.random_ratio(1, 4).then_some(1),
+        open: rng.random_ratio(1, 4).then_some(open),
         key_tables: (0..tables).map(|_| table(rng)).collect(),
+        ..Partition::default()
+    }
+}
+
+/// Spreads values of merged partitions over files, which are partly dead.
+fn add_values(world: &mut World, rng: &mut SmallRng) {
+    let files: Vec<_> = (0..8).map(|_| world.new_file()).collect();
+    for at in 0..world.partitions.len() {
+        if world.partitions[at].key_tables.is_empty() {
+            continue;
+        }
+        for _ in 0..rng.random_range(0..=4) {
+            let file = files[rng.random_range(0..files.len())];
+            world.add_value(at, file, rng.random_range(1..=200));
+        }
+        if rng.random_ratio(1, 4) {
+            world.kill(at, rng.random_range(1..=200));
+        }
+        world.note(at);
     }
 }
 
@@ -161,12 +211,21 @@ pub(super) fn apply(input: Input, world: &mut World, rng: &mut SmallRng) {
         Input::Time => world.pass(Duration::from_millis(rng.random_range(1..=4_000))),
         Input::Disk if world.disk.is_full => world.disk_has_room(),
         Input::Disk => world.disk.is_full = true,
-        Input::Collection => {
-            let all = world.partitions.iter().map(|p| p.id);
-            let of = (COLLECT, all.choose(rng));
-            world.failures.fail(of, Cause::DiskFull, world.now);
-            world.changed();
+        Input::Garbage => {
+            let at = rng.random_range(0..world.partitions.len());
+            let live: u64 = world.partitions[at].live.values().sum();
+            world.kill(at, rng.random_range(0..=live));
+            world.note(at);
         }
+        Input::Scan => {
+            let at = rng.random_range(0..world.partitions.len());
+            let (charge, lost) = (rng.random_range(0..=400), rng.random_range(0..=200));
+            world.change(at, |partition| {
+                partition.charge += charge;
+                partition.lost_by_scans += lost;
+            });
+        }
+        Input::Caller => world.is_asked_for = !world.is_asked_for,
         Input::Reads => {
             world.index_wishes += rng.random_range(0..=2);
             world.block_wishes += rng.random_range(0..=2);
@@ -202,9 +261,12 @@ fn seal(world: &mut World, rng: &mut SmallRng) {
         keyspace: all[rng.random_range(0..all.len())],
         place: rng.random_range(0..1_000_000),
         bytes: rng.random_range(1..=world.generation_bytes * 2),
+        has_deletes: rng.random_ratio(1, 8),
     };
     let writes = rng.random_range(1..=4);
     let writes = (0..writes).map(|_| write(rng)).collect();
     world.sealed.push_back(writes);
+    world.last_write = world.now;
+    world.copies_left += 2 * world.generation_bytes;
     world.changed();
 }

@@ -4,17 +4,20 @@
 //! its changes of the model. To add a kind, add its [`Kind`] and its line in [`KINDS`].
 
 mod clear;
+mod cluster;
+mod collect;
 mod flush;
 mod for_reads;
-mod join;
+pub(super) mod join;
 mod merge;
 mod notes;
+mod scans;
 mod split;
 
 use super::oracle::Candidate;
 use super::world::World;
 use crate::base::keys::PartitionId;
-use crate::jobs::plan::{Facts, Filter, Job, JobName, Rule};
+use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, OnFailure, Rule};
 use rand::rngs::SmallRng;
 use std::time::Duration;
 
@@ -29,9 +32,14 @@ pub(super) const KINDS: &[Kind] = &[
     join::JOIN_BEFORE_MERGES,
     flush::FREEZE_FOR_SPACE,
     merge::MERGES,
+    collect::COLLECTIONS,
     for_reads::POINTER_INDEX,
     for_reads::KEY_BLOCKS,
     join::JOIN_LAST,
+    scans::FREEZE_FOR_SCANS,
+    scans::SCAN_MERGES,
+    cluster::CLUSTERINGS,
+    cluster::INDEXES_WHEN_IDLE,
     notes::HINT_NOTES,
 ];
 
@@ -53,8 +61,8 @@ pub(super) struct Running {
     pub(super) kind: usize,
     pub(super) job: Job,
     pub(super) partitions: Vec<PartitionId>,
-    /// Memtables or generations that it took at its beginning.
-    pub(super) inputs: usize,
+    /// Memtables that it took at its beginning, or generations of each partition.
+    pub(super) inputs: Vec<usize>,
     /// Rounds of merges that a join has made.
     pub(super) rounds: usize,
 }
@@ -74,13 +82,38 @@ impl Kind {
         self.rule.name
     }
 
-    pub(super) fn find(&self, facts: &Facts<'_>, filter: Filter) -> Option<Job> {
+    /// Whether a failure is only counted. The job is not tried again before scans ask for it.
+    pub(super) fn is_only_counted(&self) -> bool {
+        self.rule.on_failure == OnFailure::Counted
+    }
+
+    /// What the rule finds, with what it goes by of the present choices.
+    pub(super) fn find(&self, facts: &mut Facts<'_>, world: &World, filter: Filter) -> Option<Job> {
+        match self.rule.of_catalog {
+            OfCatalog::Collections => facts.garbage.next = world.next_collection(filter),
+            OfCatalog::Slices => facts.scans.next_slice = world.next_slice(filter),
+            _ => {}
+        }
         (self.rule.find)(facts, filter).map(|(job, _)| job)
     }
 
     /// The time after which it may become due without a notification.
     pub(super) fn due_in(&self, facts: &Facts<'_>) -> Option<Duration> {
         (self.rule.due_in)(facts)
+    }
+}
+
+/// The change of the model that each failure of a kind makes.
+pub(super) fn failed(world: &mut World, running: &Running) {
+    match &running.job {
+        Job::ScanMerge(id) => {
+            if let Some(at) = world.position(*id) {
+                world.change(at, |partition| partition.lost_by_scans = 0);
+            }
+        }
+        Job::Cluster(_) => cluster::slice_failed(world, running),
+        Job::Collect(_) => *world.choices.collections.borrow_mut() = None,
+        _ => {}
     }
 }
 

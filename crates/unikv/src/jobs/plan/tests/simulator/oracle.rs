@@ -96,11 +96,13 @@ pub(super) fn check(kind: &Kind, found: Option<&[PartitionId]>, world: &World, f
 
 /// Compares all kinds with their candidates, whether or not a more urgent kind is due.
 pub(super) fn check_all(world: &World, filter: Filter) {
-    let facts = world.facts();
+    let mut facts = world.facts();
     // The account of failures asks only for kinds that can fail.
     let is_asked = |kind: &&Kind| kind.may_fail || !matches!(filter, Filter::Failure(_));
     for kind in KINDS.iter().filter(is_asked) {
-        let found = kind.find(&facts, filter).map(|work| work.partitions());
+        let found = kind
+            .find(&mut facts, world, filter)
+            .map(|work| work.partitions());
         check(kind, found.as_deref(), world, filter);
     }
 }

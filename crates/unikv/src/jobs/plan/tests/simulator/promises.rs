@@ -2,6 +2,7 @@
 
 use super::partition::Partition;
 use super::world::World;
+use crate::jobs::plan::Filter;
 use crate::jobs::plan::rules::due_by_files;
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ pub(super) fn check(world: &World) {
         world.failures.failed().is_empty(),
         "a failure is not settled"
     );
+    check_values(world);
     for (at, partition) in world.partitions.iter().enumerate() {
         assert!(partition.frozen.is_empty(), "frozen: {partition:?}");
         let is_outgrown = partition.is_outgrown(world.most_bytes);
@@ -56,6 +58,29 @@ pub(super) fn check(world: &World) {
     let facts = world.facts();
     let mut by_files = due_by_files(&facts).map(|(name, ..)| name);
     assert_eq!(by_files.next(), None, "the files say that a job is due");
+}
+
+/// Garbage is within its bounds, and nothing is left to do for scans that is worth its cost. On a
+/// full disk nothing is done for scans but merges of keys.
+fn check_values(world: &World) {
+    let victims = world.victims();
+    let helps = |p: &Partition| p.live_in(&victims) > 0;
+    assert!(!world.partitions.iter().any(helps), "garbage");
+    let scan_merge = world.partitions.iter().find(|p| p.wants_scan_merge());
+    assert!(scan_merge.is_none(), "scan merge: {scan_merge:?}");
+    if world.disk.is_full {
+        return;
+    }
+    let uncounted = world.partitions.iter().find(|p| p.has_tombstones());
+    assert!(uncounted.is_none(), "tombstones: {uncounted:?}");
+    if !world.may_cluster {
+        return;
+    }
+    assert!(!world.lack_indexes, "indexes");
+    let many = world.partitions.iter().find(|p| p.has_many_tables());
+    assert!(many.is_none(), "many tables: {many:?}");
+    let slices = world.choose_slices(Filter::Waiter);
+    assert!(slices.is_none(), "slices: {slices:?}");
 }
 
 fn is_merged(partition: &Partition) -> bool {

@@ -3,14 +3,16 @@
 //! Invariants, checked at each choice: no two jobs hold one partition; the partitions of the chosen
 //! job exist; the job is not held back; the [`oracle`] agrees.
 
+use super::counts::Counts;
 use super::inputs::{self, Habits};
-use super::kinds::{Ended, KINDS, Kind, Running};
+use super::kinds::{Ended, KINDS, Kind, Running, join};
 use super::world::World;
-use super::{oracle, promises};
+use super::{kinds, oracle, promises};
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::facts::Cause;
-use crate::jobs::plan::{COLLECT, Filter, Job};
+use crate::jobs::plan::{Filter, Job};
 use rand::rngs::SmallRng;
+use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -18,11 +20,19 @@ use std::time::Duration;
 /// Each decision in a world with fewer partitions is compared with the oracle.
 const SMALL: usize = 16;
 
+/// Merges that may begin while a join with merges is due.
+const MOST_PASSED: usize = 4;
+
+/// After this time nothing waits for writers to be idle.
+const LONG_IDLE: Duration = Duration::from_secs(6);
+
 struct Worker {
     does_flushes: bool,
     job: Option<Running>,
-    /// It has found nothing, and nothing has happened since.
+    /// It has found nothing, and nothing has happened since it began to search.
     sleeps: bool,
+    /// Something has happened since it began to search from the first kind on.
+    is_behind: bool,
 }
 
 pub(super) struct Simulation {
@@ -32,33 +42,9 @@ pub(super) struct Simulation {
     rng: SmallRng,
     /// Whether each step is printed.
     is_printed: bool,
+    /// Merges that began since a join with merges did, while one was due at each.
+    passed_joins: usize,
     pub(super) counts: Counts,
-}
-
-/// Counts of events, by which a test sees that histories reach all kinds.
-#[derive(Debug, Default)]
-pub(super) struct Counts {
-    pub(super) decisions: u64,
-    /// Jobs that began, by their places in [`KINDS`].
-    pub(super) begun: [u64; KINDS.len()],
-    pub(super) failed: u64,
-    pub(super) given_up: u64,
-    /// Jobs that found nothing to do after all.
-    pub(super) vain: u64,
-    /// Times at which all workers slept until a pause ended or a job became due.
-    pub(super) rests: u64,
-}
-
-impl Counts {
-    pub(super) fn add(&mut self, other: &Counts) {
-        self.decisions += other.decisions;
-        let begun = self.begun.iter_mut().zip(other.begun);
-        begun.for_each(|(sum, more)| *sum += more);
-        self.failed += other.failed;
-        self.given_up += other.given_up;
-        self.vain += other.vain;
-        self.rests += other.rests;
-    }
 }
 
 impl Simulation {
@@ -70,6 +56,7 @@ impl Simulation {
             does_flushes,
             job: None,
             sleeps: false,
+            is_behind: false,
         };
         let others = (0..others).map(|_| worker(false));
         Simulation {
@@ -78,6 +65,7 @@ impl Simulation {
             habits: Habits::new(&mut rng),
             rng,
             is_printed,
+            passed_joins: 0,
             counts: Counts::default(),
         }
     }
@@ -108,7 +96,6 @@ impl Simulation {
     /// the work. Time passes only while all workers sleep and a job is due.
     pub(super) fn settle(&mut self) {
         self.world.failing = 0;
-        self.world.failures.forget_all(COLLECT);
         if self.rng.random_ratio(3, 4) {
             self.world.disk_has_room();
         }
@@ -125,12 +112,20 @@ impl Simulation {
                 self.work(worker);
                 continue;
             }
-            let Some(due) = self.due_for_waiter() else {
-                promises::check(&self.world);
+            let due = self.due_for_waiter();
+            let rest = self.rest(|_| true);
+            // Nobody writes, and with time more becomes due. The clock is noted for ever.
+            let world = &self.world;
+            let may_be_due = world.idle_time() < LONG_IDLE || world.give_way_for().is_some();
+            let rest = rest.filter(|_| due.is_some() || may_be_due);
+            let Some(rest) = rest else {
+                let world = &self.world;
+                assert!(
+                    due.is_none(),
+                    "{due:?} is due, no worker will do it: {world:#?}"
+                );
+                promises::check(world);
                 return;
-            };
-            let Some(rest) = self.rest(|_| true) else {
-                panic!("{due} is due, and no worker will do it: {:#?}", self.world);
             };
             self.print(|| format!("all sleep for {rest:?}"));
             self.counts.rests += 1;
@@ -148,14 +143,18 @@ impl Simulation {
     }
 
     fn wake(&mut self) {
-        self.workers
-            .iter_mut()
-            .for_each(|worker| worker.sleeps = false);
+        for worker in &mut self.workers {
+            worker.sleeps = false;
+            worker.is_behind = true;
+        }
     }
 
     /// Chooses the first job that is due by the worker's kinds, from the kind `first` on.
     fn choose(&mut self, worker: usize, first: usize) {
         self.counts.decisions += 1;
+        if first == 0 {
+            self.workers[worker].is_behind = false;
+        }
         let is_checked = self.is_checked();
         self.forget_settled(is_checked);
         self.world.refresh();
@@ -163,13 +162,13 @@ impl Simulation {
             self.check_some();
         }
         let does_flushes = self.workers[worker].does_flushes;
-        let facts = self.world.facts();
+        let mut facts = self.world.facts();
         let mut chosen = None;
         for (place, kind) in KINDS.iter().enumerate().skip(first) {
             if kind.is_flush != does_flushes {
                 continue;
             }
-            let found = kind.find(&facts, Filter::Worker);
+            let found = kind.find(&mut facts, &self.world, Filter::Worker);
             let partitions = found.as_ref().map(Job::partitions);
             // A job of many partitions is rare, and has a limit.
             let is_large = partitions.as_ref().is_some_and(|it| it.len() > SMALL);
@@ -184,7 +183,8 @@ impl Simulation {
         match chosen {
             Some((kind, work)) => self.begin(worker, kind, work),
             None => {
-                self.workers[worker].sleeps = true;
+                let worker = &mut self.workers[worker];
+                worker.sleeps = !worker.is_behind;
                 let of = |kind: &Kind| kind.is_flush == does_flushes;
                 if first == 0 && is_checked && self.rng.random_ratio(1, 4) {
                     self.check_rest(of);
@@ -209,17 +209,35 @@ impl Simulation {
             let other = KINDS[other.kind].name();
             assert!(shared.is_none(), "{of:?} and {other} hold {shared:?}");
         }
+        self.check_turns(&job);
         self.world.leased.extend(&partitions);
         let mut running = Running {
             kind,
             job,
             partitions,
-            inputs: 0,
+            inputs: Vec::new(),
             rounds: 0,
         };
         self.counts.begun[kind] += 1;
+        let is_together = matches!(&running.job, Job::Merge(ids) if ids.len() > 1);
+        self.counts.together += u64::from(is_together);
         (KINDS[kind].begin)(&mut self.world, &mut running);
         self.workers[worker].job = Some(running);
+    }
+
+    /// Checks that merges do not keep a join with merges waiting. The check takes time with the
+    /// partitions, so only small worlds have it.
+    fn check_turns(&mut self, job: &Job) {
+        match job {
+            Job::Merge(_) if self.world.partitions.len() <= SMALL => {
+                let is_passed = join::is_one_with_merges_due(&self.world);
+                self.passed_joins = if is_passed { self.passed_joins + 1 } else { 0 };
+            }
+            Job::Join(sides) if self.world.needs_merge(*sides) => self.passed_joins = 0,
+            _ => {}
+        }
+        let passed = self.passed_joins;
+        assert!(passed <= MOST_PASSED, "{passed} merges have passed a join");
     }
 
     /// Ends a job by its work or by a failure, and returns its leases, unless it goes on.
@@ -231,7 +249,7 @@ impl Simulation {
         let of = (kind.name(), running.partitions.first().copied());
         let has_failed = kind.may_fail && self.rng.random_ratio(self.world.failing, 1_000);
         let ended = if has_failed {
-            self.fail(of);
+            self.fail(&running, of);
             Ended::Done
         } else {
             (kind.end)(&mut self.world, &mut running, &mut self.rng)
@@ -254,15 +272,27 @@ impl Simulation {
             self.world.leased.remove(id);
         }
         self.world.changed();
-        self.wake();
-        if ended == Ended::Nothing {
+        if ended != Ended::Nothing {
+            self.wake();
+        } else {
             self.counts.vain += 1;
             self.choose(worker, running.kind + 1);
         }
     }
 
-    /// Notes a failure. Its cause may be a full disk, which it may reveal.
-    fn fail(&mut self, of: (&'static str, Option<PartitionId>)) {
+    /// Notes a failure. Its cause may be a full disk, which it may reveal. A merge or a
+    /// collection of several partitions fails in any of them.
+    fn fail(&mut self, running: &Running, mut of: (&'static str, Option<PartitionId>)) {
+        match &running.job {
+            Job::Merge(_) | Job::Collect(_) => {
+                of.1 = running.partitions.iter().copied().choose(&mut self.rng);
+            }
+            _ => {}
+        }
+        kinds::failed(&mut self.world, running);
+        if KINDS[running.kind].is_only_counted() {
+            return;
+        }
         let disk = &mut self.world.disk;
         disk.is_full |= self.rng.random_ratio(1, 32);
         let lacks_space = disk.is_full && self.rng.random();
@@ -278,9 +308,9 @@ impl Simulation {
     fn due_for_waiter(&mut self) -> Option<&'static str> {
         self.world.refresh();
         oracle::check_all(&self.world, Filter::Waiter);
-        let facts = self.world.facts();
+        let mut facts = self.world.facts();
         let mut due = KINDS.iter();
-        let due = due.find(|kind| kind.find(&facts, Filter::Waiter).is_some())?;
+        let due = due.find(|kind| kind.find(&mut facts, &self.world, Filter::Waiter).is_some())?;
         Some(due.name())
     }
 
@@ -295,20 +325,22 @@ impl Simulation {
     }
 
     /// Checks that no job of these kinds becomes due while a worker sleeps.
-    fn check_rest(&self, of: impl Fn(&Kind) -> bool) {
+    fn check_rest(&mut self, of: impl Fn(&Kind) -> bool) {
         const LONG: Duration = Duration::from_secs(100_000);
         let rest = self.rest(&of);
         let before = rest.map(|rest| rest.saturating_sub(Duration::from_nanos(1)));
+        let (now, choices) = (self.world.now, self.world.choices.clone());
+        self.world.now += before.unwrap_or(LONG);
         let mut facts = self.world.facts();
-        facts.now += before.unwrap_or(LONG);
         for kind in KINDS.iter().filter(|kind| of(kind)) {
-            let found = kind.find(&facts, Filter::Worker).is_some();
+            let found = kind.find(&mut facts, &self.world, Filter::Worker).is_some();
             let name = kind.name();
             assert!(
                 !found,
                 "a worker sleeps for {rest:?}, and {name} is due before"
             );
         }
+        (self.world.now, self.world.choices) = (now, choices);
     }
 
     /// Forgets the failures of jobs that are not due any more.
@@ -320,18 +352,16 @@ impl Simulation {
         self.world.refresh();
         for (name, of) in failed {
             let filter = Filter::Failure(of);
-            let facts = self.world.facts();
+            let mut facts = self.world.facts();
             let mut is_due = false;
             for kind in KINDS.iter().filter(|kind| kind.name() == name) {
-                let found = kind.find(&facts, filter);
+                let found = kind.find(&mut facts, &self.world, filter);
                 if is_checked {
                     let partitions = found.as_ref().map(Job::partitions);
                     oracle::check(kind, partitions.as_deref(), &self.world, filter);
                 }
                 is_due |= found.is_some();
             }
-            // Collections are not a kind of the model yet. One is due while its partition exists.
-            is_due |= name == COLLECT && of.is_some_and(|id| self.world.get(id).is_some());
             if !is_due {
                 self.world.failures.forget((name, of));
                 self.world.changed();

@@ -6,13 +6,15 @@
 //! - Figures of partitions are set where something changes, as the engine does it: those of the
 //!   changed partition, and of the one before it.
 
+use super::choices::Choices;
 use super::failures::Failures;
-use super::partition::Partition;
-use crate::base::keys::PartitionId;
-use crate::jobs::plan::facts::{Disk, Gone, Hints, Memtables, TableWishes, Vacant};
-use crate::jobs::plan::partitions::{JoinFacts, PartitionFacts, Partitions};
-use crate::jobs::plan::{Facts, MERGE};
-use std::collections::{BTreeSet, VecDeque};
+use super::partition::{Generation, Partition, key_between};
+use super::values::File;
+use crate::base::keys::{FileNumber, PartitionId};
+use crate::jobs::plan::MERGE;
+use crate::jobs::plan::facts::{Disk, Gone};
+use crate::jobs::plan::partitions::{JoinFacts, Partitions};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -23,6 +25,7 @@ pub(super) struct Write {
     /// Chooses one of the partitions of the keyspace.
     pub(super) place: usize,
     pub(super) bytes: u64,
+    pub(super) has_deletes: bool,
 }
 
 #[derive(Debug, Default)]
@@ -39,10 +42,14 @@ pub(super) struct World {
     pub(super) keyspaces: BTreeSet<u32>,
     pub(super) last_keyspace: u32,
     last_partition: u64,
+    last_file: u64,
+    /// Bytes that a merge of several partitions may read.
+    pub(super) most_together_bytes: u64,
     /// The oldest first.
     pub(super) sealed: VecDeque<Vec<Write>>,
     pub(super) leased: BTreeSet<PartitionId>,
-    pub(super) merges: u64,
+    /// Jobs that merge and have begun since a join that needs merges did.
+    pub(super) merges_since_join: u64,
     pub(super) disk: Disk,
     pub(super) note_clock_at: Option<Duration>,
     /// Whether anything expires.
@@ -54,19 +61,39 @@ pub(super) struct World {
     pub(super) note_hints_at: Option<Duration>,
     pub(super) index_wishes: usize,
     pub(super) block_wishes: usize,
+    /// Files of values.
+    pub(super) files: BTreeMap<FileNumber, File>,
+    /// Collections begin at this many dead bytes.
+    pub(super) garbage_begins_at: u64,
+    pub(super) choices: Choices,
+    /// The options let values be copied for scans.
+    pub(super) may_cluster: bool,
+    /// Bytes that a slice copies in a partition.
+    pub(super) slice_bytes: u64,
+    /// Bytes that may still be copied.
+    pub(super) copies_left: u64,
+    /// Where a slice has failed.
+    pub(super) failed_slices: BTreeSet<PartitionId>,
+    /// Until when slices give way to look-ups, and what scans had charged when that began.
+    pub(super) gives_way: (Duration, u64),
+    pub(super) last_write: Duration,
+    /// A caller waits for the background.
+    pub(super) is_asked_for: bool,
+    /// Tables lack indexes for which there is room.
+    pub(super) lack_indexes: bool,
     pub(super) failures: Failures,
     /// Of a thousand jobs that may fail, this many do.
     pub(super) failing: u32,
-    figures: Partitions,
+    pub(super) figures: Partitions,
     /// Facts that follow from all partitions; `None`: to be made again.
-    of_all: Option<OfAll>,
+    pub(super) of_all: Option<OfAll>,
 }
 
 #[derive(Debug, Default)]
-struct OfAll {
-    gone: Gone,
-    blocking: Option<PartitionId>,
-    flushes_wait: bool,
+pub(super) struct OfAll {
+    pub(super) gone: Gone,
+    pub(super) blocking: Option<PartitionId>,
+    pub(super) flushes_wait: bool,
 }
 
 impl World {
@@ -91,6 +118,16 @@ impl World {
     pub(super) fn new_id(&mut self) -> PartitionId {
         self.last_partition += 1;
         PartitionId(self.last_partition)
+    }
+
+    /// The number of the newest file.
+    pub(super) fn last_file(&self) -> u64 {
+        self.last_file
+    }
+
+    pub(super) fn new_file(&mut self) -> FileNumber {
+        self.last_file += 1;
+        FileNumber(self.last_file)
     }
 
     /// The number of keyspaces that exist in a range, two at most.
@@ -122,8 +159,14 @@ impl World {
         is_due.then_some(join)
     }
 
+    /// Whether one of two neighbours has an UnsortedStore.
+    pub(super) fn needs_merge(&self, sides: [PartitionId; 2]) -> bool {
+        let mut sides = sides.into_iter().filter_map(|id| self.get(id));
+        sides.any(|partition| partition.generations() > 0)
+    }
+
     /// The first partition that makes flushes wait for its merge.
-    fn blocking(&self) -> Option<PartitionId> {
+    pub(super) fn blocking(&self) -> Option<PartitionId> {
         let mut all = self.partitions.iter();
         let blocking = all.find(|p| p.blocks(self.generation_bytes))?;
         Some(blocking.id)
@@ -145,107 +188,6 @@ impl World {
             .collect();
         let bytes: u64 = all.iter().map(|p| p.unsorted_bytes()).sum();
         bytes > self.most_unsorted_bytes && all.iter().any(|p| !p.frozen.is_empty())
-    }
-}
-
-/// Facts.
-impl World {
-    /// Must precede [`World::facts`] after any change.
-    pub(super) fn refresh(&mut self) {
-        if self.of_all.is_none() {
-            self.of_all = Some(OfAll {
-                gone: self.gone(),
-                blocking: self.blocking(),
-                flushes_wait: self.flushes_wait(),
-            });
-        }
-    }
-
-    pub(super) fn facts(&self) -> Facts<'_> {
-        let of_all = self.of_all.as_ref().expect("facts are refreshed");
-        Facts {
-            now: self.now,
-            partitions: &self.figures,
-            most_partition_bytes: self.most_bytes,
-            blocking: of_all.blocking,
-            gone: of_all.gone.clone(),
-            leased: self.leased.clone(),
-            merges: self.merges,
-            memtables: Memtables {
-                bytes: 0,
-                sealed: self.sealed.len(),
-                are_blocked: of_all.flushes_wait,
-            },
-            disk: self.disk.clone(),
-            note_clock_at: self.note_clock_at,
-            hints: Hints {
-                are_left: self.hints_left > 0 && !self.are_hints_read,
-                had_turn: self.hints_had_turn,
-                note_at: self.note_hints_at,
-            },
-            wishes: TableWishes {
-                index: self.index_wishes > 0,
-                blocks: self.block_wishes > 0,
-            },
-            held_back: self.failures.held_back(),
-            ..Facts::default()
-        }
-    }
-
-    fn gone(&self) -> Gone {
-        let mut gone = Gone::default();
-        let is_all_there = |at| !self.is_gone(at);
-        if (0..self.partitions.len()).all(is_all_there) {
-            return gone;
-        }
-        let mut vacant_before = None;
-        for at in 0..self.partitions.len() {
-            let id = self.partitions[at].id;
-            if self.is_gone(at) && !self.partitions[at].is_empty() {
-                gone.full.push(id);
-            }
-            if !self.is_vacant(at) {
-                continue;
-            }
-            let follows = vacant_before.is_some_and(|before: usize| before + 1 == at);
-            gone.vacant.push(Vacant { id, follows });
-            vacant_before = Some(at);
-            // The pair of two vacant ones is listed twice, as the engine does.
-            for left in [at.checked_sub(1), Some(at)].into_iter().flatten() {
-                let join = self.join(left);
-                gone.joins
-                    .extend(join.map(|join| (self.partitions[left].id, join)));
-            }
-        }
-        gone
-    }
-
-    fn figures_of(&self, at: usize) -> PartitionFacts {
-        let partition = &self.partitions[at];
-        let lives = |at| at < self.partitions.len() && !self.is_gone(at);
-        let are_living = lives(at) && lives(at + 1);
-        PartitionFacts {
-            join: if are_living { self.join(at) } else { None },
-            ..partition.figures(self.most_bytes)
-        }
-    }
-
-    /// Compares the figures with those made from scratch.
-    pub(super) fn check_figures(&self) {
-        let mut figures = Partitions::default();
-        for (at, partition) in self.partitions.iter().enumerate() {
-            figures.set(partition.id, Some(self.figures_of(at)));
-        }
-        assert!(
-            figures == self.figures,
-            "figures or orders of partitions differ from those made from scratch:\n{:?}\n{:?}",
-            self.figures,
-            figures
-        );
-        for pair in self.partitions.windows(2) {
-            let (end, begin) = (pair[0].keyspaces.1, pair[1].keyspaces.0);
-            assert!(begin == end || begin == end + 1, "ranges do not meet");
-        }
     }
 }
 
@@ -296,8 +238,11 @@ impl World {
         self.last_keyspace += 1;
         let keyspace = self.last_keyspace;
         self.keyspaces.insert(keyspace);
+        let last = self.partitions.last();
+        let start = last.map_or(Vec::new(), |last| key_between(&last.start, None));
         let partition = Partition {
             id: self.new_id(),
+            start,
             keyspaces: (keyspace, keyspace),
             ..Partition::default()
         };
@@ -314,19 +259,30 @@ impl World {
     pub(super) fn place(&mut self, writes: &[Write]) {
         let limit = self.generation_bytes;
         let mut places = BTreeSet::new();
+        let file = self.new_file();
         for write in writes {
             let range = self.range_of(write.keyspace);
             let at = range.start + write.place % range.len();
             let partition = &mut self.partitions[at];
-            if partition.open.is_some_and(|bytes| bytes >= limit) {
+            if partition.open.is_some_and(|open| open.bytes >= limit) {
                 partition.frozen.extend(partition.open.take());
             }
-            *partition.open.get_or_insert(0) += write.bytes;
+            let open = partition.open.get_or_insert(Generation {
+                bytes: 0,
+                oldest_file: file,
+                tables: 0,
+                has_tombstones: false,
+                are_tombstones_counted: false,
+            });
+            open.bytes += write.bytes;
+            open.tables += 1;
+            open.has_tombstones |= write.has_deletes;
+            open.are_tombstones_counted = false;
             places.insert(at);
         }
         for at in places {
             self.change(at, |partition| {
-                if partition.open.is_some_and(|bytes| bytes >= limit) {
+                if partition.open.is_some_and(|open| open.bytes >= limit) {
                     partition.frozen.extend(partition.open.take());
                 }
             });
@@ -338,6 +294,12 @@ impl World {
         self.now += time;
         self.failures.time_passes(self.now);
         self.changed();
+    }
+
+    /// Lets slices give way for a time.
+    pub(super) fn give_way(&mut self, milliseconds: u64) {
+        let until = self.now + Duration::from_millis(milliseconds);
+        self.gives_way = (until, self.charged());
     }
 
     pub(super) fn disk_has_room(&mut self) {
@@ -356,6 +318,15 @@ impl World {
         let tables = (bytes + written) / (self.most_bytes / 16) + 1;
         let wishes = self.index_wishes + self.block_wishes + self.hints_left;
         let failures = self.failures.held_back().len();
-        writes + generations + tables as usize + self.partitions.len() + wishes + failures + 4
+        let values: usize = self.partitions.iter().map(|p| p.live.len()).sum();
+        let values = values + generations + self.partitions.len();
+        values
+            + writes
+            + generations
+            + tables as usize
+            + self.partitions.len()
+            + wishes
+            + failures
+            + 8
     }
 }

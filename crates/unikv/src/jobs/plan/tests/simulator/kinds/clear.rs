@@ -79,8 +79,10 @@ fn clear(world: &mut World, ids: &[PartitionId], rng: &mut SmallRng) -> Ended {
             continue;
         };
         is_any = true;
+        world.kill(at, u64::MAX);
         let empty = Partition {
             id: world.new_id(),
+            start: world.partitions[at].start.clone(),
             keyspaces: world.partitions[at].keyspaces,
             ..Partition::default()
         };
@@ -113,6 +115,7 @@ fn join_gone(world: &mut World, ids: &[PartitionId]) -> Ended {
     let (first, last) = (group.start, group.end - 1);
     let joined = Partition {
         id: world.new_id(),
+        start: world.partitions[first].start.clone(),
         keyspaces: (
             world.partitions[first].keyspaces.0,
             world.partitions[last].keyspaces.1,

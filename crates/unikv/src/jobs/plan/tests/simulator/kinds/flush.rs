@@ -19,13 +19,14 @@ pub(super) const FLUSHES: Kind = Kind {
     begin: |world, running| {
         // A short memtable is flushed together with the next.
         let is_short = world.sealed.front().is_some_and(|writes| writes.len() < 2);
-        running.inputs = world.sealed.len().min(1 + usize::from(is_short));
+        let memtables = world.sealed.len().min(1 + usize::from(is_short));
+        running.inputs = vec![memtables];
     },
     end: flush,
 };
 
 fn flush(world: &mut World, running: &mut Running, _: &mut SmallRng) -> Ended {
-    let oldest: Vec<_> = world.sealed.drain(..running.inputs).flatten().collect();
+    let oldest: Vec<_> = world.sealed.drain(..running.inputs[0]).flatten().collect();
     world.place(&oldest);
     Ended::Done
 }

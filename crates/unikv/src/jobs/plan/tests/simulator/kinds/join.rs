@@ -1,7 +1,7 @@
 //! Joins.
 
 use super::merge::merge_all;
-use super::{Ended, Kind, Running, takes_nothing};
+use super::{Ended, Kind, Running};
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::facts::Cause;
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, is_asked, is_free};
@@ -17,10 +17,10 @@ const NAME: &str = "join";
 /// How often both sides are merged before a join is given up.
 const ROUNDS: usize = 3;
 
-/// Joins that need no merge, and all joins while the number of merges is a multiple of four.
+/// Joins that need no merge, and all joins after four jobs that merge.
 pub(super) const JOIN_BEFORE_MERGES: Kind = Kind {
     rule: rules::join::JOIN_BEFORE_MERGES,
-    candidates: |world, filter| due(world, filter, world.merges % 4 == 0),
+    candidates: |world, filter| due(world, filter, world.merges_since_join >= 4),
     ..JOIN_LAST
 };
 
@@ -29,7 +29,14 @@ pub(super) const JOIN_LAST: Kind = Kind {
     is_flush: false,
     may_fail: true,
     candidates: |world, filter| due(world, filter, true),
-    begin: takes_nothing,
+    begin: |world, running| {
+        let Job::Join(sides) = running.job else {
+            panic!("a join is no such job");
+        };
+        if world.needs_merge(sides) {
+            world.merges_since_join = 0;
+        }
+    },
     end: try_to_join,
 };
 
@@ -57,6 +64,12 @@ fn due(world: &World, filter: Filter, with_merges: bool) -> Vec<Candidate> {
         })
     };
     (0..world.partitions.len()).filter_map(candidate).collect()
+}
+
+/// Whether a worker could begin a join that needs merges.
+pub(in super::super) fn is_one_with_merges_due(world: &World) -> bool {
+    let mut due = due(world, Filter::Worker, true).into_iter();
+    due.any(|join| join.urgency.0 == 0)
 }
 
 /// Joins two neighbours if neither has an UnsortedStore. Otherwise freezes and merges these and
@@ -94,9 +107,14 @@ fn try_to_join(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> 
 }
 
 fn commit(world: &mut World, at: usize) {
-    let [left, right] = [at, at + 1].map(|at| world.partitions[at].clone());
+    let [mut left, right] = [at, at + 1].map(|at| world.partitions[at].clone());
+    for (file, bytes) in right.live {
+        *left.live.entry(file).or_default() += bytes;
+    }
     let joined = Partition {
         id: world.new_id(),
+        start: left.start,
+        live: left.live,
         keyspaces: (left.keyspaces.0, right.keyspaces.1),
         key_tables: [left.key_tables, right.key_tables].concat(),
         ..Partition::default()

@@ -2,7 +2,7 @@
 
 use super::{Ended, Kind, Running, takes_nothing};
 use crate::jobs::plan::tests::simulator::oracle::{Candidate, may_take};
-use crate::jobs::plan::tests::simulator::partition::Partition;
+use crate::jobs::plan::tests::simulator::partition::{Generation, Partition, key_between};
 use crate::jobs::plan::tests::simulator::world::World;
 use crate::jobs::plan::{COLLECT, Job, MERGE, rules};
 use rand::Rng;
@@ -51,18 +51,32 @@ fn split(world: &mut World, running: &mut Running, rng: &mut SmallRng) -> Ended 
     let living = world.keyspaces.range(first..=last).next();
     let between = living.copied().unwrap_or(first);
     let (left_tables, right_tables) = old.key_tables.split_at(tables);
-    let [mut left, mut right] = [(first, between), (between, last)].map(|keyspaces| Partition {
+    let next = world
+        .partitions
+        .get(at + 1)
+        .map(|next| next.start.as_slice());
+    let border = key_between(&old.start, next);
+    let sides = [(old.start.clone(), first, between), (border, between, last)];
+    let [mut left, mut right] = sides.map(|(start, first, last)| Partition {
         id: world.new_id(),
-        keyspaces,
+        start,
+        keyspaces: (first, last),
         ..Partition::default()
     });
     left.key_tables = left_tables.to_vec();
     right.key_tables = right_tables.to_vec();
-    for bytes in old.frozen.iter().copied().chain(old.open) {
-        let of_left = bytes * rng.random_range(0..=4) / 4;
-        left.frozen.extend(Some(of_left).filter(|of| *of > 0));
-        let of_right = bytes - of_left;
-        right.frozen.extend(Some(of_right).filter(|of| *of > 0));
+    for old in old.frozen.iter().copied().chain(old.open) {
+        let of_left = old.bytes * rng.random_range(0..=4) / 4;
+        let part = |bytes| (bytes > 0).then_some(Generation { bytes, ..old });
+        left.frozen.extend(part(of_left));
+        right.frozen.extend(part(old.bytes - of_left));
+    }
+    for (file, bytes) in old.live {
+        let of_left = rng.random_range(0..=bytes);
+        let parts = [(&mut left, of_left), (&mut right, bytes - of_left)];
+        for (side, part) in parts.into_iter().filter(|(_, part)| *part > 0) {
+            side.live.insert(file, part);
+        }
     }
     world.replace(at..at + 1, vec![left, right]);
     Ended::Done
