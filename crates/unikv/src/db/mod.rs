@@ -19,6 +19,7 @@ pub(crate) mod transaction;
 
 use crate::base::bounds::{KeyBounds, engine_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
+use crate::engine::background::ingest::batch::write;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::space::garbage::GarbageStats;
@@ -134,7 +135,7 @@ impl Db {
 
     /// As [`Db::write`], as `options` say. Errors as [`Db::put_with`].
     pub fn write_with(&self, batch: &Batch, options: impl Into<WriteOptions>) -> Result<()> {
-        self.0.engine.background.write(batch, options.into(), None)
+        write(&self.0.engine.background, batch, options.into(), None)
     }
 
     /// The database as it is now, for as long as the snapshot lives.

@@ -4,6 +4,7 @@
 pub(crate) mod compact;
 pub(crate) mod compressions;
 pub(crate) mod flush;
+pub(crate) mod grant;
 pub(crate) mod ingest;
 pub(crate) mod late_syncs;
 pub(crate) mod partitioning;

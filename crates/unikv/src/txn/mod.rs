@@ -17,6 +17,7 @@ pub(crate) mod single;
 
 use crate::base::bounds::{KeyBounds, engine_bounds, engine_key, prefix_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, MAX_USER_KEY_LEN};
+use crate::engine::background::ingest::batch::write;
 use crate::engine::handle::Handle;
 use crate::engine::read::cursor::Cursor;
 use crate::engine::read::iter::Iter;
@@ -370,7 +371,7 @@ impl Txn {
         let _comparing = engine.write.recent.comparing(&self.reads);
         engine.write.compare(&self.reads)?;
         compared();
-        let written = engine.background.write(&batch, options, Some(&self.reads));
+        let written = write(&engine.background, &batch, options, Some(&self.reads));
         written.inspect_err(|error| self.note_if_emptied(error))
     }
 }

@@ -12,6 +12,8 @@ use crate::jobs::space::tombstones;
 use crate::key_table::Wish;
 use crate::options::Clustering;
 use crate::version::Version;
+#[cfg(any(test, debug_assertions))]
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 impl Background {
@@ -40,7 +42,7 @@ impl Background {
             OfCatalog::Joins => {
                 facts.memtables.are_blocked =
                     filter == Filter::Worker && self.catalog.flush_is_blocked(catalog);
-                facts.gone.joins = self.joins_of_gone(catalog);
+                facts.gone.joins = catalog.joins_of_gone(self.space.partition_limits());
             }
             OfCatalog::Merges => {
                 facts.blocking = self.catalog.blocking_partition(catalog);
@@ -53,7 +55,7 @@ impl Background {
                 facts.scans.tombstones = due.map(|p| p.id).collect();
             }
             OfCatalog::Slices => {
-                facts.scans.give_way_for = self.choices.gives_way_for(facts);
+                facts.scans.give_way_for = self.choices.gives_way_for(facts, version);
                 if cluster::may_slice(facts) {
                     facts.scans.next_slice = self.choices.next_slice(facts, version, filter);
                 }
@@ -68,12 +70,14 @@ impl Background {
     fn facts(&self) -> Facts<'static> {
         let full = &self.space.full_disk;
         let now = self.core.now();
+        let view = self.read.view.load();
         Facts {
             now,
             most_partition_bytes: self.space.partition_limits().data_bytes,
             merges_since_join: self.scheduler.merges_since_join(),
             memtables: Memtables {
-                sealed: self.read.view.load().sealed.len(),
+                bytes: view.memtables().map(|it| it.table.bytes() as u64).sum(),
+                sealed: view.sealed.len(),
                 are_blocked: false,
             },
             disk: Disk {
@@ -118,7 +122,7 @@ impl Background {
         let many = tombstones::perhaps_many(&view.version);
         let due = many.filter(|partition| self.counted.is_due(partition));
         facts.scans.tombstones = due.map(|p| p.id).take(1).collect();
-        facts.scans.give_way_for = self.choices.gives_way_for(&facts);
+        facts.scans.give_way_for = self.choices.gives_way_for(&facts, &view.version);
         facts
     }
 
@@ -178,5 +182,22 @@ impl Background {
             .saturating_add(sums.pointer_index_meanwhile);
         made_one_by_one <= self.core.cache.pointer_index_limit()
             && version.key_tables().any(|table| table.may_want_index())
+    }
+
+    /// Whether the facts have every partition in which something is due: by the figures, and by a
+    /// walk over all partitions. What is left out, nothing would ever ask for again.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn check_facts(&self, catalog: &CatalogState) -> Result<(), String> {
+        catalog.check_figures()?;
+        let many = tombstones::perhaps_many(&catalog.version);
+        let found: BTreeSet<_> = many.map(|p| p.id).collect();
+        let mut due = catalog.version.partitions().iter();
+        match due.find(|p| self.counted.is_due(p) && !found.contains(&p.id)) {
+            Some(missed) => Err(format!(
+                "counting tombstones of {:?} is not found",
+                missed.id
+            )),
+            None => Ok(()),
+        }
     }
 }

@@ -28,7 +28,7 @@ use entry::{Expiry, SortedEntry};
 use std::io::Read;
 use std::sync::Arc;
 
-mod batch;
+pub(crate) mod batch;
 mod commit;
 pub(crate) mod entry;
 
@@ -241,10 +241,10 @@ impl<'a> Ingest<'a> {
             compare()?;
             background.write.flush_memtables()?;
             background.core.work.notify();
-            let has_room = || background.has_room(&background.catalog.lock(), &plan);
+            let has_room = || self.has_room(&background.catalog.lock(), &plan);
             background
                 .core
-                .wait_while(has_room, || background.check_room(&plan))?;
+                .wait_while(has_room, || self.check_room(&plan))?;
             plan.divide(&Arc::clone(&background.read.view.load().version))?;
             compare()?;
             let patient = round < PATIENT_ROUNDS;
@@ -288,19 +288,19 @@ impl<'a> Ingest<'a> {
             return Ok(false);
         }
         if !seeded!(IngestBeforeFlush) {
-            background.empty_memtables(&mut commit)?;
+            self.empty_memtables(&mut commit)?;
         }
         loop {
             let mut catalog = background.catalog.lock();
-            if !background.has_room(&catalog, plan) {
+            if !self.has_room(&catalog, plan) {
                 drop(catalog);
                 if patient {
                     return Ok(false);
                 }
-                let has_room = || background.has_room(&background.catalog.lock(), plan);
+                let has_room = || self.has_room(&background.catalog.lock(), plan);
                 background
                     .core
-                    .wait_while(has_room, || background.check_room(plan))?;
+                    .wait_while(has_room, || self.check_room(plan))?;
             } else if !plan.is_complete(&catalog.version) {
                 // A partition was split. Its sides are looked at without the lock.
                 let version = Arc::clone(&catalog.version);
@@ -322,8 +322,7 @@ impl<'a> Ingest<'a> {
                 }
                 self.commit_tried = true;
                 let mark = self.mark.take();
-                background
-                    .commit_ingest(&mut commit, &mut catalog, plan, mark)
+                self.commit_ingest(&mut commit, &mut catalog, plan, mark)
                     .inspect_err(|_| background.catalog.quarantine(&mut catalog, &self.context))?;
                 return Ok(true);
             }

@@ -3,10 +3,13 @@
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::background::Background;
+use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::health::{COLLECT, FLUSH, Failure, JobError, MERGE};
 use crate::engine::space::garbage::GarbageStats;
 use crate::error::Result;
 use crate::jobs::plan::facts::{IDLE, IDLE_FOR_SCANS};
 use crate::jobs::space::garbage::Pressure;
+use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +28,15 @@ impl Background {
         }
         // Tables flushed until now have smaller numbers. Partitions may be split meanwhile.
         let next_file = FileNumber(self.core.next_file.load(Ordering::Relaxed));
-        let merged = || self.freeze_tables_before(next_file, lower, upper);
+        let merged = || {
+            let mut catalog = self.catalog.lock();
+            let frozen = catalog.freeze_tables_before(next_file, lower, upper);
+            drop(catalog);
+            if frozen.any {
+                self.core.work.notify();
+            }
+            frozen.is_done
+        };
         self.core.wait_while(merged, || self.check_merges())
     }
 
@@ -40,7 +51,9 @@ impl Background {
         self.await_background()?;
         // What the last readers and jobs have released takes no space when this returns.
         self.core.store.remove_obsolete();
-        self.choices.why_garbage_stays().map_or(Ok(()), Err)
+        let version = Arc::clone(&self.read.view.load().version);
+        let stays = self.choices.why_garbage_stays(&version);
+        stays.map_or(Ok(()), Err)
     }
 
     /// Collects garbage as a merge would that passes by, and waits for that. While the disk is
@@ -130,6 +143,36 @@ impl Background {
 }
 
 impl Background {
+    /// Whether generations may hide more than there may be when idle.
+    fn holds_too_much(&self) -> bool {
+        let version = Arc::clone(&self.read.view.load().version);
+        let space = self.space.space_of(&version, self.space.horizon());
+        space.is_too_much_when_idle(self.space.space_limit(), 0)
+    }
+
+    fn freeze_all(&self) -> bool {
+        let frozen = self.catalog.lock().freeze_all();
+        if frozen {
+            self.core.work.notify();
+        }
+        frozen
+    }
+
+    /// An operator says that the wall clock is right: what has expired by it may be destroyed.
+    pub(crate) fn trust_wall_clock(&self) -> Result<()> {
+        self.core.check_open()?;
+        let mut catalog = self.catalog.lock();
+        self.core.clock.trust_wall_clock();
+        let edit = VersionEdit {
+            clock_ms: Some(self.core.clock.note_ms()),
+            ..VersionEdit::default()
+        };
+        let noted = self.commit(&mut catalog, edit, &Indexes::new(), None);
+        drop(catalog);
+        self.core.work.notify();
+        noted
+    }
+
     /// What garbage collection would do now, had a caller asked for it.
     pub(crate) fn garbage(&self) -> GarbageStats {
         if !self.core.process.is_this() {
@@ -154,6 +197,78 @@ impl Background {
     }
 }
 
+/// Which failures of jobs count, and for whom. A failure counts as long as its job is due: a
+/// garbage collection that failed and is no longer needed has nothing to report. A call returns a
+/// failure only if what it waits for cannot come about before that job has succeeded. So a
+/// partition whose merge meets a damaged file stops nobody until flushes have to wait for that
+/// merge (`write::waits`).
+impl Background {
+    /// Forgets failures of jobs that are no longer due.
+    pub(crate) fn forget_settled(&self, catalog: &CatalogState) {
+        if !self.core.health.has_failures() {
+            return;
+        }
+        let mut settled = self.core.health.failures();
+        settled.retain(|failure| !self.is_still_due(catalog, failure.job, failure.partition));
+        for failure in &settled {
+            self.core.job_recovered(failure.job, failure.partition);
+        }
+        if !settled.is_empty() {
+            self.core.progress.notify();
+        }
+    }
+
+    /// The failures of jobs that are due.
+    pub(crate) fn job_failures(&self) -> Vec<Failure> {
+        if !self.core.health.has_failures() {
+            return Vec::new();
+        }
+        self.forget_settled(&self.catalog.lock());
+        self.core.health.failures()
+    }
+
+    /// The failures of jobs, for a person.
+    pub(crate) fn job_errors(&self) -> Vec<JobError> {
+        let mut failures = self.job_failures();
+        let version = Arc::clone(&self.read.view.load().version);
+        let stays = self
+            .choices
+            .why_garbage_stays(&version)
+            .map(|error| Failure {
+                job: COLLECT,
+                partition: None,
+                error,
+                failures: 1,
+                retry_at: Duration::MAX,
+            });
+        failures.extend(stays);
+        failures.iter().map(JobError::of).collect()
+    }
+
+    /// Refuses to wait for all background work while some of it is failing.
+    pub(crate) fn check_jobs(&self) -> Result<()> {
+        self.core.health.check_fatal()?;
+        match self.job_failures().into_iter().next() {
+            None => Ok(()),
+            Some(failure) => Err(failure.error),
+        }
+    }
+
+    /// Refuses to wait for merges while a flush or a merge is failing.
+    pub(crate) fn check_merges(&self) -> Result<()> {
+        self.core.health.check_fatal()?;
+        let failures = self.job_failures();
+        let mut concerned = failures
+            .into_iter()
+            .filter(|f| [FLUSH, MERGE].contains(&f.job));
+        concerned
+            .next()
+            .map_or(Ok(()), |failure| Err(failure.error))
+    }
+}
+
+#[cfg(test)]
+mod failures_tests;
 #[cfg(test)]
 mod tests {
     use crate::Options;

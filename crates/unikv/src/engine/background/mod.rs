@@ -5,11 +5,10 @@
 //! tried: then its outcome is unknown), leaves its error in `health` and is retried after a pause,
 //! while the other jobs go on.
 
-mod checks;
 mod choices;
+mod commit;
 mod counted;
 mod facts;
-mod freezing;
 mod full_disk;
 mod idle;
 pub(crate) mod ingest;
@@ -100,7 +99,7 @@ impl Background {
             scheduler: Scheduler::default(),
             idle: Idle::default(),
             dictionaries: Dictionaries::default(),
-            choices: Choices::new(core, space, read),
+            choices: Choices::new(core, space),
             counted: Counted::default(),
             warmth: Warmth::new(core, read),
             running: Running::default(),

@@ -2,7 +2,7 @@
 
 use super::Background;
 use super::lease::Lease;
-use crate::base::keys::PartitionId;
+use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::CatalogState;
@@ -10,12 +10,17 @@ use crate::engine::stats::holders::DueJob;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::jobs::compact::parts::MergeInputs;
+use crate::jobs::grant::grant;
 use crate::jobs::plan::rules::{self, merge};
 use crate::jobs::plan::{
     CLUSTER, COLLECT, Facts, Filter, Job, JobName, OfCatalog, OnFailure, Planned, Rule, SCAN_MERGE,
     Why, plan,
 };
+use crate::jobs::space::tombstones;
 use crate::jobs::written;
+use crate::key_table::Wish;
+use crate::version::Version;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a job ended that has not failed.
@@ -60,7 +65,7 @@ impl Background {
             left = &left[at.map_or(left.len(), |at| at + 1)..];
         }
         #[cfg(any(test, debug_assertions))]
-        debug_assert_eq!(self.check_candidates(&self.catalog.lock()), Ok(()));
+        debug_assert_eq!(self.check_facts(&self.catalog.lock()), Ok(()));
         Ok(false)
     }
 
@@ -292,13 +297,17 @@ impl Background {
                 self.run_plans(COLLECT, &self.plans_of(pass, MergeInputs::collect))
             }
             Job::Cluster(slice) => self.run_slice(slice),
-            Job::FreezeToCluster(ids) => Ok(Ended::done_if(self.freeze_these(ids))),
+            Job::FreezeToCluster(ids) => {
+                let frozen = self.catalog.lock().freeze_these(ids);
+                Ok(Ended::done_if(frozen))
+            }
             Job::Split(id) => self.split(*id),
             Job::Join(sides) => self.join_leased(*sides),
             Job::Clear(ids) => self.clear(ids),
             Job::JoinGone(ids) => self.join_gone(ids),
             Job::FreezeForSpace => {
-                self.freeze_for_space();
+                self.space.full_disk.reclaim.frozen();
+                self.catalog.lock().freeze_all();
                 Ok(Ended::Done)
             }
             Job::FreezeTombstones(id) => self.freeze_tombstones(*id),
@@ -306,7 +315,8 @@ impl Background {
             Job::PointerIndex => Ok(Ended::done_if(self.make_index())),
             Job::KeyBlocks => Ok(Ended::done_if(self.read_blocks())),
             Job::PointerIndexes => {
-                self.want_indexes();
+                let version = Arc::clone(&self.read.view.load().version);
+                version.key_tables().for_each(|table| table.want_index());
                 Ok(Ended::Done)
             }
             Job::Warm => {
@@ -318,5 +328,48 @@ impl Background {
             #[cfg(test)]
             Job::Chore(id) => self.do_chore(*id),
         }
+    }
+
+    /// Makes the pointer index of a table that wants one. False: none does any more.
+    fn make_index(&self) -> bool {
+        let next = || self.next_wish(Wish::Index);
+        grant(next, |table| table.make_index(self.core.hash_seed))
+    }
+
+    /// Reads the key blocks of a table that wants them. False: none does any more.
+    fn read_blocks(&self) -> bool {
+        let version = Arc::clone(&self.read.view.load().version);
+        let sums = version.partition_sums();
+        let bytes = sums.key_table_bytes + sums.saved_bytes;
+        let has_room = self.core.cache.has_room_for_blocks(bytes);
+        let next = || self.next_wish(Wish::Blocks);
+        grant(next, |table| table.read_blocks(has_room))
+    }
+
+    /// A table that wants this. A commit has a table's successor want what it wants before it lists
+    /// it, so both are read under one lock.
+    fn next_wish(&self, wish: Wish) -> Option<(FileNumber, Arc<Version>)> {
+        let catalog = self.catalog.lock();
+        let number = self.core.cache.wishes().of(wish).take()?;
+        Some((number, Arc::clone(&catalog.version)))
+    }
+
+    /// Freezes the open generation of a leased partition if much of it is tombstones. What cannot
+    /// be read is left to the merge, which reports it.
+    fn freeze_tombstones(&self, id: PartitionId) -> Result<Ended> {
+        let version = Arc::clone(&self.read.view.load().version);
+        let partition = version.partition(id);
+        let newest = partition.and_then(|p| Some((p, p.generations.first()?)));
+        let Some((partition, generation)) = newest else {
+            return Ok(Ended::Nothing);
+        };
+        let worth = tombstones::are_worth_a_merge(partition, generation, self.until_closed());
+        self.counted.note(partition.id, generation);
+        match worth {
+            Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
+            Ok(true) => drop(self.catalog.lock().freeze(partition)),
+            Ok(false) | Err(_) => {}
+        }
+        Ok(Ended::Done)
     }
 }

@@ -94,10 +94,10 @@ impl BackgroundWorker {
             Task::Flush => {
                 background.core.store.remove_obsolete();
                 let look_again = background.maintain_disk_space();
-                match background.step(rules::FLUSHES) {
+                match self.run_one(rules::FLUSHES) {
                     Step::Wait(rest) => {
                         let settle = background.settle_when_idle();
-                        let lend = background.lend_memory();
+                        let lend = self.lend_memory();
                         let all = rest.into_iter().chain(settle).chain(lend).chain(look_again);
                         Step::Wait(all.min())
                     }
@@ -106,7 +106,7 @@ impl BackgroundWorker {
             }
             Task::Merge => {
                 let jobs = background.scheduler.jobs();
-                let step = background.step(rules::OTHERS);
+                let step = self.run_one(rules::OTHERS);
                 if matches!(step, Step::Wait(_)) {
                     background.scheduler.note_none(jobs);
                     if background.idle.asked.any() {
@@ -123,26 +123,24 @@ impl BackgroundWorker {
             }
         }
     }
-}
 
-impl Background {
     /// Runs one job of these rules, if any is due.
-    fn step(&self, rules: &[Rule]) -> Step {
+    fn run_one(&self, rules: &[Rule]) -> Step {
         // What has found nothing to do may find something later than this.
-        let before = self.core.now();
-        match self.run_next_job(rules) {
+        let before = self.background.core.now();
+        match self.background.run_next_job(rules) {
             Ok(true) => {
-                self.scheduler.note_job();
+                self.background.scheduler.note_job();
                 if !is_weak(Weakness::JobTellsNobody) {
-                    self.core.progress.notify();
+                    self.background.core.progress.notify();
                 }
-                self.core.work.notify();
+                self.background.core.work.notify();
                 Step::Again
             }
-            Ok(false) => Step::Wait(self.retry_in(rules, before)),
+            Ok(false) => Step::Wait(self.background.retry_in(rules, before)),
             Err(error) if error.kind() == ErrorKind::Closed => Step::Wait(None),
             Err(_) => {
-                self.core.progress.notify();
+                self.background.core.progress.notify();
                 Step::Wait(Some(RETRY_AFTER))
             }
         }
@@ -151,7 +149,7 @@ impl Background {
     /// Lends the cache what jobs take, if none is waiting and none has run for a while. In what
     /// time to look again.
     fn lend_memory(&self) -> Option<Duration> {
-        let waits = !self.read.view.load().sealed.is_empty();
-        (!waits).then(|| self.core.memory.lend(self.core.now()))?
+        let waits = !self.background.read.view.load().sealed.is_empty();
+        (!waits).then(|| self.background.core.memory.lend(self.background.core.now()))?
     }
 }

@@ -9,6 +9,8 @@
 //! Lock: [`Catalog`] is one mutex, taken under the commit lock or alone, held over the append to
 //! the manifest and never while a job reads or writes data.
 
+mod clearing;
+mod freezing;
 pub(crate) mod gone;
 pub(crate) mod manifest_renewal;
 mod partition_figures;

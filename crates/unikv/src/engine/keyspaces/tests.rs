@@ -666,7 +666,7 @@ fn a_partition_that_is_gone_is_not_joined_before_it_is_empty() {
     let engine = &db.0.engine;
     let catalog = engine.catalog.lock();
     assert_eq!(catalog.partitions().joins().count(), 0);
-    assert_eq!(engine.background.joins_of_gone(&catalog), []);
+    assert_eq!(catalog.joins_of_gone(engine.space.partition_limits()), []);
     drop(catalog);
     db.quiesce().unwrap();
     let stats = db.stats();

@@ -12,3 +12,4 @@ pub(crate) mod moved_values;
 pub(crate) mod parts;
 pub(crate) mod retention;
 pub(crate) mod scan_merge;
+pub(crate) mod together;

@@ -83,6 +83,8 @@ pub(crate) struct Scans {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Memtables {
+    /// Of all memtables.
+    pub(crate) bytes: u64,
     pub(crate) sealed: usize,
     /// A flush has to wait for a merge.
     pub(crate) are_blocked: bool,

@@ -25,6 +25,7 @@ fn sealed(sealed: usize, are_blocked: bool) -> Memtables {
     Memtables {
         sealed,
         are_blocked,
+        ..Memtables::default()
     }
 }
 

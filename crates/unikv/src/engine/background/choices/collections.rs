@@ -153,11 +153,10 @@ impl Choices {
     }
 
     /// Why garbage stays that is out of bounds: what it is in could not be read.
-    pub(crate) fn why_garbage_stays(&self) -> Option<Error> {
+    pub(crate) fn why_garbage_stays(&self, version: &Arc<Version>) -> Option<Error> {
         let error = self.space.why_left_alone()?;
-        let version = Arc::clone(&self.read.view.load().version);
-        let is_there = self.space.has_garbage(&version, Pressure::Alone);
-        let is_due = self.first_collection(&version, &|_| true).is_some();
+        let is_there = self.space.has_garbage(version, Pressure::Alone);
+        let is_due = self.first_collection(version, &|_| true).is_some();
         (is_there && !is_due).then_some(error)
     }
 }

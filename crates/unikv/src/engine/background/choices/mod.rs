@@ -11,7 +11,6 @@ use crate::base::keys::PartitionId;
 use crate::base::sync::Mutex;
 use crate::engine::background::requests::Requests;
 use crate::engine::core::Core;
-use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::jobs::space::garbage::Pressure;
 use crate::version::Version;
@@ -32,7 +31,6 @@ const GIVES_WAY: u32 = 3;
 pub(crate) struct Choices {
     core: Arc<Core>,
     space: Arc<DiskSpace>,
-    read: Arc<ReadState>,
     /// Callers that wait for garbage collection.
     pub(crate) garbage_requests: Requests,
     /// Where one has failed: that partition is left as it is until the database is reopened.
@@ -55,11 +53,10 @@ struct Rest {
 }
 
 impl Choices {
-    pub(crate) fn new(core: &Arc<Core>, space: &Arc<DiskSpace>, read: &Arc<ReadState>) -> Choices {
+    pub(crate) fn new(core: &Arc<Core>, space: &Arc<DiskSpace>) -> Choices {
         Choices {
             core: Arc::clone(core),
             space: Arc::clone(space),
-            read: Arc::clone(read),
             garbage_requests: Requests::default(),
             failed: Mutex::default(),
             failed_with_victims: Mutex::default(),

@@ -54,11 +54,11 @@ struct Slices<'a> {
 impl Choices {
     /// How long slices give way to look-ups if nobody scans; `None`: they do not, as where somebody
     /// waits for the background.
-    pub(crate) fn gives_way_for(&self, facts: &Facts<'_>) -> Option<Duration> {
+    pub(crate) fn gives_way_for(&self, facts: &Facts<'_>, version: &Version) -> Option<Duration> {
         if facts.idle.is_asked_for {
             return None;
         }
-        let charged = || scan_sources::charged_in_all(&self.read.view.load().version);
+        let charged = || scan_sources::charged_in_all(version);
         self.rest_left(facts.now, charged)
     }
 
@@ -74,7 +74,7 @@ impl Choices {
             facts,
             filter,
             is_idle: facts.clusters_when_idle(),
-            copies: self.most_copies(version),
+            copies: self.most_copies(version, facts.memtables.bytes),
         };
         let present = self.next_of_round(&slices);
         let slice = present.or_else(|| self.begin_round(&slices))?;
@@ -168,7 +168,8 @@ impl Choices {
         slice.max(self.most_together_bytes(version))
     }
 
-    fn most_copies(&self, version: &Version) -> Copies {
+    /// With so many bytes `in_memory` that are not flushed.
+    fn most_copies(&self, version: &Version, in_memory: u64) -> Copies {
         if seeded!(ClusterForever) {
             let (of_stretches, of_all) = (u64::MAX, u64::MAX);
             return Copies {
@@ -179,9 +180,7 @@ impl Choices {
         let life = self.core.counters.lifetime(version, 0);
         let most = life.user_bytes_written.saturating_mul(MOST_COPIES);
         let of_all = most.saturating_sub(life.clustered_bytes);
-        let view = self.read.view.load();
-        let in_memory = view.memtables().map(|handle| handle.table.bytes() as u64);
-        let first = cluster::flushed_bytes(version).saturating_add(in_memory.sum());
+        let first = cluster::flushed_bytes(version).saturating_add(in_memory);
         let of_stretches = of_all.saturating_sub(first);
         Copies {
             of_stretches,

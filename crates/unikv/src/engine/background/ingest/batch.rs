@@ -26,64 +26,65 @@ use std::sync::Arc;
 /// Keys that are looked at for the bounds of each pass.
 const SAMPLES_PER_PASS: usize = 32;
 
-impl Background {
-    /// Commits a batch. With `reads` it is refused if what these hold was written since.
-    #[inline]
-    pub(crate) fn write(
-        &self,
-        batch: &Batch,
-        options: WriteOptions,
-        reads: Option<&Arc<ReadSet>>,
-    ) -> Result<()> {
-        if !self.write.exceeds_memory(batch) {
-            return self.write.write(batch, options, reads);
-        }
-        let at = Default::default;
-        self.read.timed(TimedOperation::Write, at, || {
-            self.write_as_tables(batch, options, reads)
-        })
+/// Commits a batch. With `reads` it is refused if what these hold was written since.
+#[inline]
+pub(crate) fn write(
+    background: &Background,
+    batch: &Batch,
+    options: WriteOptions,
+    reads: Option<&Arc<ReadSet>>,
+) -> Result<()> {
+    if !background.write.exceeds_memory(batch) {
+        return background.write.write(batch, options, reads);
     }
+    let at = Default::default;
+    background.read.timed(TimedOperation::Write, at, || {
+        write_as_tables(background, batch, options, reads)
+    })
+}
 
-    #[cold]
-    fn write_as_tables(
-        &self,
-        batch: &Batch,
-        options: WriteOptions,
-        reads: Option<&Arc<ReadSet>>,
-    ) -> Result<()> {
-        self.core.check_open()?;
-        if let Some(violation) = batch.violation() {
-            return Err(violation.clone());
-        }
-        if batch.range_deletes() > 0 {
-            let most = self.write.most_batch_bytes();
-            let what = format!(
-                "the batch is too large for range deletes: its keys and small values take more \
-                 than {most} bytes"
-            );
-            let remedy = "write it as several batches, or raise `memory_budget`";
-            return Err(Error::invalid(what, remedy));
-        }
-        if options.no_wait {
-            return Err(Error::would_block());
-        }
-        self.write.check_keyspaces(batch)?;
-        let mut ingest = Ingest::begin(self, KeyspaceId::DEFAULT)?;
-        (ingest.keyspaces, ingest.reads) = (Vec::new(), reads);
-        batch.mark().map_or(Ok(()), |mark| ingest.set_mark(mark))?;
-        let expires = self.write.may_expire(options.ttl) || batch.has_lifetimes();
-        let expiries = if expires {
-            Some(self.write.expiries(options.ttl)?)
-        } else {
-            None
-        };
-        ingest.add_batch(batch, expiries.as_ref())?;
-        // They are counted with the batch.
-        ingest.user_bytes = 0;
-        ingest.commit()?;
-        self.core.counters.count_writes(std::iter::once(batch));
-        Ok(())
+#[cold]
+fn write_as_tables(
+    background: &Background,
+    batch: &Batch,
+    options: WriteOptions,
+    reads: Option<&Arc<ReadSet>>,
+) -> Result<()> {
+    background.core.check_open()?;
+    if let Some(violation) = batch.violation() {
+        return Err(violation.clone());
     }
+    if batch.range_deletes() > 0 {
+        let most = background.write.most_batch_bytes();
+        let what = format!(
+            "the batch is too large for range deletes: its keys and small values take more \
+             than {most} bytes"
+        );
+        let remedy = "write it as several batches, or raise `memory_budget`";
+        return Err(Error::invalid(what, remedy));
+    }
+    if options.no_wait {
+        return Err(Error::would_block());
+    }
+    background.write.check_keyspaces(batch)?;
+    let mut ingest = Ingest::begin(background, KeyspaceId::DEFAULT)?;
+    (ingest.keyspaces, ingest.reads) = (Vec::new(), reads);
+    batch.mark().map_or(Ok(()), |mark| ingest.set_mark(mark))?;
+    let expires = background.write.may_expire(options.ttl) || batch.has_lifetimes();
+    let expiries = if expires {
+        Some(background.write.expiries(options.ttl)?)
+    } else {
+        None
+    };
+    ingest.add_batch(batch, expiries.as_ref())?;
+    // They are counted with the batch.
+    ingest.user_bytes = 0;
+    ingest.commit()?;
+    background
+        .core
+        .counters
+        .count_writes(std::iter::once(batch));
+    Ok(())
 }
 
 impl Ingest<'_> {

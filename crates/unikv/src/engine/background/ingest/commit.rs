@@ -1,9 +1,9 @@
 //! What an ingest waits for, and its commit.
 
+use super::Ingest;
 use crate::base::keys::{GenerationId, KEYSPACE_PREFIX_LEN, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::Background;
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::MERGE;
 use crate::engine::write::Commit;
@@ -19,37 +19,39 @@ fn can_take(partition: &Partition) -> bool {
     partition.generations.len() + 2 <= MAX_GENERATIONS
 }
 
-impl Background {
+impl Ingest<'_> {
     /// Brings everything written into tables, while the commit lock keeps more from coming.
     pub(super) fn empty_memtables(&self, commit: &mut Commit) -> Result<()> {
-        if self.core.health.is_suspended() {
-            self.write.resume(commit)?;
+        if self.background.core.health.is_suspended() {
+            self.background.write.resume(commit)?;
         }
         if !commit.memtable.table.is_empty() {
-            self.write.wait_for_flushes(true)?;
-            self.write.seal(commit)?;
+            self.background.write.wait_for_flushes(true)?;
+            self.background.write.seal(commit)?;
         }
-        let flushed = || self.read.view.load().sealed.is_empty();
-        self.core.wait_while(flushed, || self.write.check_flushes())
+        let flushed = || self.background.read.view.load().sealed.is_empty();
+        self.background
+            .core
+            .wait_while(flushed, || self.background.write.check_flushes())
     }
 
     /// Whether each partition that the ingest meets can take it, and flushes need not wait.
     pub(super) fn has_room(&self, catalog: &CatalogState, plan: &IngestPlan) -> bool {
         let mut partitions = plan.partitions(&catalog.version);
-        partitions.all(|p| can_take(p)) && !self.catalog.flush_is_blocked(catalog)
+        partitions.all(|p| can_take(p)) && !self.background.catalog.flush_is_blocked(catalog)
     }
 
     /// Refuses to wait for room while what would make it is failing: a flush, a merge for which
     /// flushes wait, or the merge of a partition that the ingest meets.
     pub(super) fn check_room(&self, plan: &IngestPlan) -> Result<()> {
-        self.write.check_flushes()?;
-        if !self.core.health.has_failures() {
+        self.background.write.check_flushes()?;
+        if !self.background.core.health.has_failures() {
             return Ok(());
         }
-        let catalog = self.catalog.lock();
+        let catalog = self.background.catalog.lock();
         let mut partitions = plan.partitions(&catalog.version);
         let failed = partitions.find_map(|p| {
-            let failure = || self.core.health.failure(MERGE, Some(p.id));
+            let failure = || self.background.core.health.failure(MERGE, Some(p.id));
             (!can_take(p)).then(failure).flatten()
         });
         failed.map_or(Ok(()), |failure| Err(failure.error))
@@ -74,7 +76,7 @@ impl Background {
             })
             .collect();
         changes.last_mut()?.mark = mark;
-        self.write.later(changes)
+        self.background.write.later(changes)
     }
 
     /// Gives the ingest its numbers, one for each keyspace, and commits it. There is no memtable
@@ -97,9 +99,9 @@ impl Background {
         let last_generation = &catalog.last_generation;
         let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
         let later = self.for_followers(plan, first, mark.clone());
-        let low_water = self.write.low_water_of_nothing(commit);
+        let low_water = self.background.write.low_water_of_nothing(commit);
         if low_water.is_some() {
-            self.write.sync_for_window();
+            self.background.write.sync_for_window();
         }
         let edit = VersionEdit {
             last_seq: Some(seq),
@@ -111,11 +113,12 @@ impl Background {
             ..VersionEdit::default()
         };
         let places = edit.tables.clone();
-        let committed = self
-            .catalog
-            .commit_edit(catalog, edit, &Indexes::new(), |view| {
-                view.memtable.wal = low_water.unwrap_or(view.memtable.wal);
-            });
+        let committed =
+            self.background
+                .catalog
+                .commit_edit(catalog, edit, &Indexes::new(), |view| {
+                    view.memtable.wal = low_water.unwrap_or(view.memtable.wal);
+                });
         // An error may come when the edit is in force: from what is done after it.
         if catalog.version.counters.flushed_seq == seq {
             let ended = |_: &&TablePlace| !seeded!(IngestKeepsTargets);
@@ -123,9 +126,9 @@ impl Background {
                 catalog.end_target(place.partition);
             }
             // The view first: a reader that sees the number finds the tables.
-            self.write.recent.not_in_memtables(seq);
-            self.read.publish_unlogged_seq(seq);
-            self.write.note_edit(commit, low_water);
+            self.background.write.recent.not_in_memtables(seq);
+            self.background.read.publish_unlogged_seq(seq);
+            self.background.write.note_edit(commit, low_water);
         }
         committed
     }

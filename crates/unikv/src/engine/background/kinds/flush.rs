@@ -104,7 +104,9 @@ impl Background {
         catalog.begin_targets(targets);
         // A full generation is frozen at once, so that its merge need not wait for the next flush.
         catalog.freeze_full(limits);
-        self.freeze_hiding(&mut catalog);
+        let space = self.space.space_of(&catalog.version, self.space.horizon());
+        let most = space.most_hidden(self.space.space_limit());
+        catalog.freeze_hiding(space.unmerged_garbage(), most);
         drop(catalog);
         self.core.counters.flushes.fetch_add(1, Ordering::Relaxed);
         self.core

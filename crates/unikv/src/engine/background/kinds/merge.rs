@@ -4,26 +4,25 @@
 //! ([`crate::engine::background::lease`]). Only flushes run beside it, and they touch newer
 //! generations only.
 
-mod planning;
-
 use crate::base::file_names::{self, FileName};
 use crate::base::keys::PartitionId;
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::slip;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::background::{Background, Ended};
-use crate::engine::catalog::Indexes;
+use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{JobName, MERGE};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs::compact::merge;
-use crate::jobs::compact::moved_values::MovedValues;
+use crate::jobs::compact::gc;
 use crate::jobs::compact::parts::{
     MergeInputs, MergePlan, MergeRules, Merged, Purpose, partitions_of,
 };
+use crate::jobs::compact::together::{Together, merge_together};
+use crate::jobs::flush::placing::{MAX_GENERATIONS, MAX_SLOTS};
 use crate::jobs::plan::{CLUSTER, Pass};
 use crate::jobs::{JobContext, Needs, Slice, written};
 use crate::options::KeyspaceOptions;
 use crate::partition::scan_sources;
-use crate::record::{RecordFile, RecordFileMeta};
+use crate::record::RecordFile;
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::cell::Cell;
@@ -34,6 +33,86 @@ use std::time::Duration;
 /// A slice, which looks each MiB whether a merge is due, looks after this many MiB whether a
 /// collection is: these may be due again and again, and what a slice has copied by then is a run.
 const LOOKS_FOR_COLLECTION: u32 = 16;
+
+/// Generations that one merge takes along when it has fallen behind: a pass over the key tables
+/// then serves several. More would need more space beside them.
+const MAX_MERGED: usize = 2;
+
+impl Background {
+    /// What is merged of these partitions, in key order, and what rides along. The first one is
+    /// merged in any case; of the others those are left out whose values in the victims are too
+    /// many for one job. That looks at each of their pointers.
+    fn merge_plans(&self, ids: &[PartitionId]) -> Vec<MergePlan> {
+        let catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let partitions = ids.iter().filter_map(|id| version.partition(*id));
+        let all: Vec<_> = partitions
+            .map(|partition| (partition, self.oldest_frozen(&catalog, partition)))
+            .filter(|(_, generations)| !generations.is_empty())
+            .collect();
+        drop(catalog);
+        let riding = if self.space.full_disk.is_full() {
+            Vec::new()
+        } else {
+            self.choices.riding_victims(&version)
+        };
+        let numbers = gc::numbers(&riding);
+        let rest = |left: u64, p: &Partition| {
+            let left = left.checked_sub(cost_of(p))?;
+            left.checked_sub(gc::bytes_in(p, &numbers))
+        };
+        let mut left = self.choices.most_together_bytes(&version);
+        let mut plans = Vec::new();
+        for (partition, generations) in all {
+            let rest = rest(left, partition);
+            if plans.is_empty() || rest.is_some() {
+                plans.push(self.plan_of(partition, generations, &riding));
+                left = rest.unwrap_or(0);
+            }
+        }
+        plans.sort_by(|a, b| a.partition.start.cmp(&b.partition.start));
+        plans
+    }
+
+    /// What the next merge of a partition takes along. Of a small partition that is all that is
+    /// frozen: it needs little space beside it, and each further merge would write its keys again.
+    /// But each table takes memory, however little the partition has of it.
+    fn oldest_frozen(&self, catalog: &CatalogState, partition: &Partition) -> Vec<Generation> {
+        let frozen = catalog.frozen(partition);
+        let tables = frozen.iter().flat_map(Generation::tables).count();
+        let is_small = cost_of(partition) <= self.choices.small_bytes()
+            && tables <= MAX_MERGED * usize::from(MAX_SLOTS);
+        let most = if is_small {
+            MAX_GENERATIONS
+        } else {
+            MAX_MERGED
+        };
+        let newer = frozen.len().saturating_sub(most);
+        let newer = slip!(MergeNewestFirst, 0, newer);
+        let merged = frozen.iter().skip(newer).take(most);
+        merged.cloned().collect()
+    }
+
+    /// The merge of these generations of `partition`, which takes `riding` victims along.
+    fn plan_of(
+        &self,
+        partition: &Arc<Partition>,
+        generations: Vec<Generation>,
+        riding: &[Arc<RecordFile>],
+    ) -> MergePlan {
+        let mut inputs = MergeInputs::merge(generations);
+        // What has failed may have done so because of what rode along, and is forgotten when a full
+        // disk has room again.
+        let failed = self.core.health.failure(MERGE, Some(partition.id));
+        if failed.is_none() && !self.choices.have_failed_with_victims(partition.id) {
+            inputs.victims = riding.to_vec();
+        }
+        MergePlan {
+            partition: Arc::clone(partition),
+            inputs,
+        }
+    }
+}
 
 impl Background {
     /// Merges the oldest frozen generations of a partition whose lease the caller holds. False:
@@ -127,6 +206,9 @@ impl Background {
         name: JobName,
         plans: &[MergePlan],
     ) -> Result<Ended> {
+        if plans.is_empty() {
+            return Ok(Ended::Nothing);
+        }
         self.space.probe_space();
         let began = self.core.now();
         let looks = Cell::new(0_u32);
@@ -142,67 +224,41 @@ impl Background {
             ..Needs::default()
         };
         let context = self.job_context(self.until_closed(), needs);
-        let version = Arc::clone(&self.read.view.load().version);
-        let slice_bytes = self.choices.slice_bytes(&version);
-        drop(version);
-        let slices = plans
-            .iter()
-            .any(|plan| plan.inputs.purpose == Purpose::Cluster);
-        let (mut done, mut begun) = (Vec::new(), Vec::new());
-        let mut values = MovedValues::new(if slices {
-            // What a slice copies stays in one file, by which it is seen to lie together.
-            u64::MAX
-        } else {
-            context.copied_file_bytes
+        let slice_bytes = self.choices.slice_bytes(&self.read.view.load().version);
+        let is_slice = |plan: &MergePlan| plan.inputs.purpose == Purpose::Cluster;
+        let slice = plans.iter().any(is_slice).then_some(Slice {
+            most_bytes: slice_bytes,
+            is_awaited: &is_awaited,
         });
-        for plan in plans {
-            let MergePlan { partition, inputs } = plan;
-            if slices && !done.is_empty() && is_awaited() {
-                break;
+        let together = merge_together(&context, plans, |partition| MergeRules {
+            inline_value_bytes: self.inline_bytes_of(partition),
+            slice,
+        })?;
+        let is_any_done = !together.merged.is_empty();
+        if let Some((nth, error)) = &together.failed {
+            let plan = &plans[*nth];
+            self.note_failed_pass(plan, error);
+            if *nth == 0 {
+                return Err(error.clone());
             }
-            let rules = MergeRules {
-                inline_value_bytes: self.inline_bytes_of(partition),
-                slice: slices.then_some(Slice {
-                    most_bytes: slice_bytes,
-                    is_awaited: &is_awaited,
-                }),
-            };
-            let merged = merge::merge(&context, partition, inputs, rules, &mut values);
-            if let Err(error) = &merged {
-                self.note_unreadable(plan, error);
-            }
-            let rode = inputs.purpose == Purpose::Merge && !inputs.victims.is_empty();
-            if rode && merged.is_err() {
-                self.choices.failed_with_victims(partition.id);
-            }
-            match self.core.or_clean_up(&context, merged) {
-                Ok(merged) => {
-                    begun.append(&mut context.begun.take());
-                    done.push((plan, merged));
-                }
-                Err(error) if done.is_empty() || error.kind() == ErrorKind::Closed => {
-                    self.core.store.remove_files(begun);
-                    return Err(error);
-                }
-                Err(error) => {
-                    self.space.note_full(&error);
-                    self.job_failed(name, Some(partition.id), &error);
-                    if values.are_any() && !seeded!(MovedInPart) {
-                        // A value may have been written in part. The others have their turn again
-                        // without this partition.
-                        self.core.store.remove_files(begun);
-                        return Ok(Ended::Discarded);
-                    }
-                    break;
-                }
-            }
+            self.space.note_full(error);
+            self.job_failed(name, Some(plan.partition.id), error);
         }
-        context.begun.replace(begun);
-        let synced = slip!(MergeUnsynced, Ok(()), context.sync_late());
-        let ended = synced.and_then(|()| values.finish());
-        let record_files = self.core.or_clean_up(&context, ended)?;
-        self.commit_plans(name, &context, done, record_files, began)?;
+        if !is_any_done {
+            // The others have their turn again without the partition that failed.
+            return Ok(Ended::Discarded);
+        }
+        self.commit_plans(name, &context, plans, together, began)?;
         Ok(Ended::Done)
+    }
+
+    /// Notes what a pass could not do, for the choice of the next ones.
+    fn note_failed_pass(&self, plan: &MergePlan, error: &Error) {
+        self.note_unreadable(plan, error);
+        let MergePlan { partition, inputs } = plan;
+        if inputs.purpose == Purpose::Merge && !inputs.victims.is_empty() {
+            self.choices.failed_with_victims(partition.id);
+        }
     }
 
     /// Notes which file a pass could not read. Not the tables of its generations: those are no
@@ -228,17 +284,18 @@ impl Background {
         &self,
         kind: JobName,
         context: &JobContext<'_>,
-        done: Vec<(&MergePlan, Merged)>,
-        record_files: Vec<RecordFileMeta>,
+        plans: &[MergePlan],
+        together: Together,
         began: Duration,
     ) -> Result<()> {
         let mut edit = VersionEdit {
-            record_files,
+            record_files: together.record_files,
             ..VersionEdit::default()
         };
         let (mut moved, mut bytes) = (Vec::new(), 0);
-        let partitions: Vec<_> = done.iter().map(|(plan, _)| plan.partition.id).collect();
-        for (plan, mut merged) in done {
+        let mut partitions = partitions_of(plans);
+        partitions.truncate(together.merged.len());
+        for (plan, mut merged) in plans.iter().zip(together.merged) {
             let copied = merged.copied_bytes;
             let keys: u64 = merged.key_tables.iter().map(|t| t.len).sum();
             moved.append(&mut merged.moved);
@@ -252,10 +309,8 @@ impl Background {
             let pressure = &self.backpressure.state;
             pressure.note_merge(bytes, began, self.core.now());
         }
-        let mut catalog = self.catalog.lock();
-        self.catalog
-            .commit_edit(&mut catalog, edit, &Indexes::new(), |_| ())
-            .inspect_err(|_| self.catalog.quarantine(&mut catalog, context))?;
+        let (mut catalog, indexes) = (self.catalog.lock(), Indexes::new());
+        self.commit(&mut catalog, edit, &indexes, Some(context))?;
         drop(catalog);
         for partition in &partitions {
             self.choices.merged(*partition);
@@ -302,6 +357,12 @@ impl Background {
         written::add(bytes);
         add(of_them, copied);
     }
+}
+
+/// What a merge of the partition reads, and writes at most.
+fn cost_of(partition: &Partition) -> u64 {
+    let unsorted = partition.unsorted_bytes();
+    unsorted.saturating_add(partition.key_table_bytes())
 }
 
 fn add(counter: &AtomicU64, by: u64) {

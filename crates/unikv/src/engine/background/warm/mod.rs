@@ -1,16 +1,14 @@
-//! A warm start: what was hot is noted while the database is open, and read back after it is opened
-//! again.
+//! The component that keeps the cache warm: what was hot is noted while the database is open, and
+//! read back after it is opened again.
 //!
-//! The hints that the process before has left are read chunk by chunk, the hottest first, in turns
-//! with merges and before the first note of this process takes their place. Then they are written
-//! again whenever a good part of what the cache holds has changed, but not often; and when the
-//! database is closed.
+//! The hints that the process before has left are read first, the hottest first, in turns with
+//! merges. Then they are written again whenever a good part of what the cache holds has changed,
+//! but not often; and when the database is closed.
 //!
 //! A hint leads to a file of the present version or is passed over. It makes reads faster and says
 //! nothing of what they find; see [`crate::key_table::hints`]. All is for speed alone: nothing is
-//! committed, and a failure is none of the database.
-//!
-//! Lock: `state`, a leaf; nothing is read or written under it.
+//! committed, and a failure is none of the database. Lock: `state`, a leaf, under which nothing is
+//! read or written.
 
 mod noting;
 mod reading;

@@ -66,6 +66,7 @@ fn measure_decision(what: &str, partitions: &Partitions, leased: u64, name: Opti
         memtables: Memtables {
             sealed: 1,
             are_blocked: true,
+            ..Memtables::default()
         },
         ..Facts::default()
     };

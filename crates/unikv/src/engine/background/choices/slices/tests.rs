@@ -521,7 +521,10 @@ fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_stretches() {
     let mut model = Model::new();
     let room = || {
         let background = &db.0.engine.background;
-        let most = background.choices.most_copies(&version(&db)).of_stretches;
+        let view = db.0.engine.read.view.load();
+        let in_memory = view.memtables().map(|it| it.table.bytes() as u64).sum();
+        let copies = background.choices.most_copies(&view.version, in_memory);
+        let most = copies.of_stretches;
         let life = db.stats().lifetime;
         (most, life.user_bytes_written, life.clustered_bytes)
     };

@@ -5,6 +5,7 @@ use crate::engine::health::MERGE;
 use crate::engine::tests::common::{delete, flush_around, key, put, scan_beside_writers, version};
 use crate::engine::tests::{Machine, Model, churn, common, small};
 use crate::jobs::ingest::IngestPlan;
+use crate::jobs::partitioning::join;
 use crate::testing::limit;
 use crate::version::{Generation, Partition};
 use crate::vfs::sim::{Fault, Keep, Op, ReadCall};

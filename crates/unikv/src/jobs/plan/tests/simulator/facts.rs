@@ -45,6 +45,7 @@ impl World {
             leased: self.leased.clone(),
             merges_since_join: self.merges_since_join,
             memtables: Memtables {
+                bytes: 0,
                 sealed: self.sealed.len(),
                 are_blocked: of_all.flushes_wait,
             },

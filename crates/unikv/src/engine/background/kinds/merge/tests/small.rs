@@ -3,7 +3,7 @@
 use super::{MergePlan, freeze_all, version};
 use crate::base::keys::PartitionId;
 use crate::engine::background::Ended;
-use crate::engine::background::kinds::merge::planning::MAX_MERGED;
+use crate::engine::background::kinds::merge::MAX_MERGED;
 use crate::engine::health::{COLLECT, MERGE};
 use crate::engine::tests::{Machine, small};
 use crate::jobs::compact::gc;

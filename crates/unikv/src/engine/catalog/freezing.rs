@@ -1,86 +1,79 @@
 //! When generations are frozen, and so merged, before they are full.
+//!
+//! Kept under the catalog's lock.
 
+use super::CatalogState;
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::engine::background::{Background, Ended};
-use crate::engine::catalog::CatalogState;
-use crate::error::{ErrorKind, Result};
-use crate::jobs::space::tombstones;
+use crate::jobs::flush::placing::GenerationLimits;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
 
-impl Background {
-    /// Freezes every generation between the bounds that has a table with a number below `file`.
-    /// True: there is none.
-    pub(crate) fn freeze_tables_before(
-        &self,
-        file: FileNumber,
-        lower: &[u8],
-        upper: &[u8],
-    ) -> bool {
-        let mut catalog = self.catalog.lock();
-        let version = Arc::clone(&catalog.version);
-        let has_old = |g: &Generation| g.tables().any(|(_, t)| t.meta().number < file);
-        let mut frozen = false;
-        let mut done = true;
-        let meets = |p: &Partition| p.start.as_slice() < upper && p.range().is_before_end(lower);
-        for partition in version.partitions().iter().filter(|p| meets(p)) {
-            if partition.generations.iter().any(has_old) {
-                done = false;
-                let newest_is_old = partition.generations.first().is_some_and(has_old);
-                frozen |= newest_is_old && catalog.freeze(partition);
-            }
-        }
-        drop(catalog);
-        if frozen {
-            self.core.work.notify();
-        }
-        done
+/// What came of freezing the generations with old tables.
+pub(crate) struct FrozenBefore {
+    /// Any generation has been frozen.
+    pub(crate) any: bool,
+    /// No generation has an old table any more.
+    pub(crate) is_done: bool,
+}
+
+impl CatalogState {
+    /// Freezes a partition's open generation, unless that would make it one too many.
+    pub(crate) fn freeze(&mut self, partition: &Partition) -> bool {
+        self.may_freeze(partition) && self.end_target(partition.id)
     }
 
-    /// Freezes all open generations, as deletes have been flushed on a full disk.
-    pub(super) fn freeze_for_space(&self) {
-        self.space.full_disk.reclaim.frozen();
-        self.catalog.lock().freeze_all();
+    /// Whether the partition has an open generation that may be frozen.
+    pub(crate) fn may_freeze(&self, partition: &Partition) -> bool {
+        self.targets.may_freeze(partition)
+    }
+
+    /// Freezes every open generation that may be frozen; whether there was one.
+    pub(crate) fn freeze_all(&mut self) -> bool {
+        let version = Arc::clone(&self.version);
+        let partitions = version.partitions().iter();
+        partitions.filter(|p| self.freeze(p)).count() > 0
     }
 
     /// Freezes the open generations of these partitions. Whether there was one.
-    pub(super) fn freeze_these(&self, ids: &[PartitionId]) -> bool {
-        let mut catalog = self.catalog.lock();
-        let version = Arc::clone(&catalog.version);
+    pub(crate) fn freeze_these(&mut self, ids: &[PartitionId]) -> bool {
+        let version = Arc::clone(&self.version);
         let partitions = ids.iter().filter_map(|id| version.partition(*id));
-        partitions.filter(|p| catalog.freeze(p)).count() > 0
+        partitions.filter(|p| self.freeze(p)).count() > 0
     }
 
-    /// Freezes the open generation of a leased partition if much of it is tombstones. What cannot
-    /// be read is left to the merge, which reports it.
-    pub(super) fn freeze_tombstones(&self, id: PartitionId) -> Result<Ended> {
-        let version = Arc::clone(&self.read.view.load().version);
-        let partition = version.partition(id);
-        let Some((partition, generation)) =
-            partition.and_then(|p| Some((p, p.generations.first()?)))
-        else {
-            return Ok(Ended::Nothing);
+    /// Freezes every generation between the bounds that has a table with a number below `file`.
+    pub(crate) fn freeze_tables_before(
+        &mut self,
+        file: FileNumber,
+        lower: &[u8],
+        upper: &[u8],
+    ) -> FrozenBefore {
+        let version = Arc::clone(&self.version);
+        let has_old = |g: &Generation| g.tables().any(|(_, t)| t.meta().number < file);
+        let mut frozen = FrozenBefore {
+            any: false,
+            is_done: true,
         };
-        let worth = tombstones::are_worth_a_merge(partition, generation, self.until_closed());
-        self.counted.note(partition.id, generation);
-        match worth {
-            Err(error) if error.kind() == ErrorKind::Closed => return Err(error),
-            Ok(true) => drop(self.catalog.lock().freeze(partition)),
-            Ok(false) | Err(_) => {}
+        let meets = |p: &Partition| p.start.as_slice() < upper && p.range().is_before_end(lower);
+        for partition in version.partitions().iter().filter(|p| meets(p)) {
+            if partition.generations.iter().any(has_old) {
+                frozen.is_done = false;
+                let newest_is_old = partition.generations.first().is_some_and(has_old);
+                frozen.any |= newest_is_old && self.freeze(partition);
+            }
         }
-        Ok(Ended::Done)
+        frozen
     }
 
-    /// Freezes the open generations that hide and keep most while all hide and keep too much.
-    pub(crate) fn freeze_hiding(&self, catalog: &mut CatalogState) {
-        let version = Arc::clone(&catalog.version);
-        let space = self.space.space_of(&version, self.space.horizon());
-        let limit = space.most_hidden(self.space.space_limit());
-        if space.unmerged_garbage() <= limit {
+    /// Freezes the open generations that hide and keep most, while all hide and keep more than
+    /// `most` bytes: there are `garbage` bytes of that.
+    pub(crate) fn freeze_hiding(&mut self, garbage: u64, most: u64) {
+        if garbage <= most {
             return;
         }
+        let version = Arc::clone(&self.version);
         let open = version.partitions().iter().filter_map(|p| {
-            let target = catalog.targets.get(&p.id)?;
+            let target = self.targets.get(&p.id)?;
             let generation = p
                 .generations
                 .first()
@@ -92,28 +85,43 @@ impl Background {
         let mut garbage: u64 = open.iter().map(|(garbage, _)| garbage).sum();
         open.sort_unstable_by_key(|(garbage, _)| std::cmp::Reverse(*garbage));
         for (its, partition) in open {
-            if garbage <= limit {
+            if garbage <= most {
                 return;
             }
-            if catalog.freeze(partition) {
+            if self.freeze(partition) {
                 garbage -= its;
             }
         }
     }
 
-    /// Whether generations may hide more than there may be when idle.
-    pub(crate) fn holds_too_much(&self) -> bool {
-        let version = Arc::clone(&self.read.view.load().version);
-        let space = self.space.space_of(&version, self.space.horizon());
-        space.is_too_much_when_idle(self.space.space_limit(), 0)
-    }
-
-    pub(crate) fn freeze_all(&self) -> bool {
-        let frozen = self.catalog.lock().freeze_all();
-        if frozen {
-            self.core.work.notify();
+    /// Freezes what is full; and while the open generations of all partitions together hold more
+    /// than their share of bytes or index memory, the largest: one budget for all.
+    pub(crate) fn freeze_full(&mut self, limits: GenerationLimits) {
+        self.end_full_targets(limits);
+        let version = Arc::clone(&self.version);
+        let open = |p: &Arc<Partition>| {
+            let target = self.targets.get(&p.id)?;
+            let bytes = target.bytes();
+            let index_bytes = target.index.memory_bytes() as u64;
+            Some((bytes, index_bytes, Arc::clone(p)))
+        };
+        let mut open: Vec<_> = version.partitions().iter().filter_map(open).collect();
+        let mut bytes: u64 = open.iter().map(|(bytes, ..)| bytes).sum();
+        let mut index_bytes: u64 = open.iter().map(|(_, index, _)| index).sum();
+        let most_bytes = limits.shared_bytes;
+        if open.len() < 2 || (bytes <= most_bytes && index_bytes <= limits.index_bytes) {
+            return;
         }
-        frozen
+        open.sort_unstable_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+        for (its_bytes, its_index, partition) in open {
+            if bytes <= most_bytes && index_bytes <= limits.index_bytes {
+                return;
+            }
+            if self.freeze(&partition) {
+                bytes -= its_bytes;
+                index_bytes -= its_index;
+            }
+        }
     }
 }
 
