@@ -1,6 +1,7 @@
 //! Decisions as text: a scenario of facts, and what is due in it for whom. `UNIKV_REWRITE=1` writes
 //! `tests/decisions.txt` again.
 
+mod measured;
 mod simulator;
 
 use super::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, TableWishes, Vacant};

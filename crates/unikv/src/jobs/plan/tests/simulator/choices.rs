@@ -109,15 +109,12 @@ impl World {
         let mut left = self.excess();
         let mut all: Vec<_> = self.files.iter().filter(|(_, it)| it.dead > 0).collect();
         all.sort_by_key(|(number, it)| (Reverse(it.dead * 1_000 / it.live), **number));
-        let is_taken = |dead: u64| {
+        let victims = all.into_iter().take_while(|(_, file)| {
             let is_taken = left > 0;
-            left = left.saturating_sub(dead);
+            left = left.saturating_sub(file.dead);
             is_taken
-        };
-        let dead = all.into_iter().map(|(number, it)| (*number, it.dead));
-        let mut is_taken = is_taken;
-        let victims = dead.filter(|(_, dead)| is_taken(*dead));
-        victims.map(|(number, _)| number).collect()
+        });
+        victims.map(|(number, _)| *number).collect()
     }
 
     pub(super) fn next_collection(&self, filter: Filter) -> Option<Pass> {
