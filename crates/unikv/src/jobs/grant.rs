@@ -1,5 +1,5 @@
-//! Making what reads have made worth its cost for a table: its pointer index, or reading all its key
-//! blocks (see `key_table::reader::section::all_blocks` and `key_table::pointer_index`).
+//! Making what reads have made worth its cost for a table: its pointer index, or reading all its
+//! key blocks (see `key_table::reader::section::all_blocks` and `key_table::pointer_index`).
 //!
 //! It is for speed alone and in memory alone: nothing is committed, and a failure is none of the
 //! database.

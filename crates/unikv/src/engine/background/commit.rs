@@ -62,8 +62,14 @@ impl Background {
             self.core.clock.noted(self.core.now());
             return Ok(Ended::Nothing);
         }
+        let mut catalog = self.catalog.lock();
+        // Another worker may have noted it, or another edit.
+        let now = self.core.now();
+        if !self.core.clock.note_at().is_some_and(|at| at <= now) {
+            return Ok(Ended::Nothing);
+        }
         let edit = VersionEdit::default();
-        self.commit(&mut self.catalog.lock(), edit, &Indexes::new(), None)?;
+        self.commit(&mut catalog, edit, &Indexes::new(), None)?;
         Ok(Ended::Done)
     }
 

@@ -1,8 +1,8 @@
 //! Merges, collections or slices of several partitions as one job: its outputs share files of
 //! values and syncs, and go into one edit.
 //!
-//! Invariant: where a pass fails after values have moved, nothing of the others is kept: a value may
-//! have been written in part.
+//! Invariant: where a pass fails after values have moved, nothing of the others is kept: a value
+//! may have been written in part.
 
 use crate::base::seeded::{seeded, slip};
 use crate::error::{Error, ErrorKind, Result};
