@@ -65,7 +65,8 @@ impl Background {
         let mut catalog = self.catalog.lock();
         // Another worker may have noted it, or another edit.
         let now = self.core.now();
-        if !self.core.clock.note_at().is_some_and(|at| at <= now) {
+        let is_later = |at| at > now;
+        if self.core.clock.note_at().is_none_or(is_later) {
             return Ok(Ended::Nothing);
         }
         let edit = VersionEdit::default();
