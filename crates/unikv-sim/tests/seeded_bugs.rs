@@ -274,7 +274,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::FrozenUnnoted,
         unit(
-            "engine::background::checks::tests::writers_wait_for_a_failing_merge_only_when_flushes_do",
+            "engine::background::maintenance::failures_tests::writers_wait_for_a_failing_merge_only_when_flushes_do",
         ),
         0,
     ),
@@ -478,7 +478,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::FlushDropsUnflushed,
         unit(
-            "engine::background::kinds::split::tests::threads_split_merge_and_flush_beside_writers_and_readers",
+            "engine::background::commit::split_tests::threads_split_merge_and_flush_beside_writers_and_readers",
         ),
         0,
     ),
@@ -650,7 +650,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::SplitForgetsNewTables,
         unit(
-            "engine::background::kinds::split::tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides",
+            "engine::background::commit::split_tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides",
         ),
         0,
     ),
@@ -671,7 +671,7 @@ const CASES: &[Case] = &[
     Case(Seeded::ClusterUnspent, Bounds, 0),
     Case(
         Seeded::ClusterUnaware,
-        unit("engine::background::kinds::cluster::tests::a_slice_ends_for_a_merge_that_waits"),
+        unit("engine::background::choices::slices::tests::a_slice_ends_for_a_merge_that_waits"),
         0,
     ),
     Case(Seeded::ClusterWhole, Bounds, 0),

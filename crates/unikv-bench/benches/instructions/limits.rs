@@ -3,7 +3,7 @@
 //! A change that makes an operation costlier for a good reason raises its limit, one that makes it
 //! cheaper lowers it; docs/benchmarks/README.md has the figures that were measured.
 
-use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
+use gungraun::{Callgrind, EntryPoint, EventKind, LibraryBenchmarkConfig};
 
 /// The operations of a case, and how many instructions one of them may take on the average.
 pub(crate) struct Limit(u64, u64);
@@ -25,6 +25,9 @@ pub(crate) const SCAN_SORTED: Limit = Limit(1_000, 172_900);
 // 226,168 before key tables reported what they want, and 226,558 since.
 pub(crate) const SCAN_UNSORTED: Limit = Limit(1_000, 226_900);
 
+/// Of 5,000 records into as many.
+pub(crate) const MERGE: Limit = Limit(5_000, 100_000);
+
 impl Limit {
     pub(crate) fn operations(&self) -> u64 {
         self.0
@@ -32,8 +35,18 @@ impl Limit {
 
     /// Fails the case above the limit.
     pub(crate) fn config(&self) -> LibraryBenchmarkConfig {
-        let instructions = self.0 * self.1;
+        self.with(Callgrind::default())
+    }
+
+    /// The same where the functions of this name are counted, whatever thread runs them.
+    pub(crate) fn config_of(&self, counted: &str) -> LibraryBenchmarkConfig {
         let mut callgrind = Callgrind::default();
+        callgrind.entry_point(EntryPoint::Custom(counted.to_owned()));
+        self.with(callgrind)
+    }
+
+    fn with(&self, mut callgrind: Callgrind) -> LibraryBenchmarkConfig {
+        let instructions = self.0 * self.1;
         callgrind.hard_limits([(EventKind::Ir, instructions)]);
         let mut config = LibraryBenchmarkConfig::default();
         config.tool(callgrind);

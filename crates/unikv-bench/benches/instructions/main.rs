@@ -6,7 +6,8 @@
 //!
 //! Callgrind runs the threads of a process one at a time, and switches counting on and off for each
 //! of them by itself: on where a thread enters the case's function, off where it leaves. So what
-//! the engine's own threads do is never counted, nor is what prepares and closes the database.
+//! the engine's own threads do is not counted, nor is what prepares and closes the database; but of
+//! a merge, a function of the worker is.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +22,7 @@ mod prepared;
 use gungraun::{
     Callgrind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main,
 };
-use prepared::{Cache, Place, Reading, Writing};
+use prepared::{Cache, Merging, Place, Reading, Writing};
 use std::hint::black_box;
 use unikv::Batch;
 
@@ -108,7 +109,16 @@ fn scan_50(case: Reading) -> Reading {
     case
 }
 
+// Counted in the worker that merges, from the list of snapshots to the commit.
+#[library_benchmark(setup = prepared::merging, teardown = Merging::finish)]
+#[bench::into_sorted(config = limits::MERGE.config_of("*::run_plans"))]
+fn merge(case: Merging) -> Merging {
+    case.merge();
+    case
+}
+
 library_benchmark_group!(name = writes, benchmarks = [put, batch]);
+library_benchmark_group!(name = jobs, benchmarks = [merge]);
 library_benchmark_group!(name = reads, benchmarks = [get, get_absent, scan_50]);
 
 // Only instructions are looked at, so caches are not simulated. Callgrind takes each byte that a
@@ -120,5 +130,5 @@ main!(
         .env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-ERMS"),
     setup = prepared::make(),
     teardown = prepared::remove(),
-    library_benchmark_groups = [writes, reads]
+    library_benchmark_groups = [writes, reads, jobs]
 );

@@ -69,6 +69,9 @@ pub(crate) struct Reading {
     reads: RangeInclusive<u64>,
 }
 
+/// A database of which some is to be merged.
+pub(crate) struct Merging(Base);
+
 /// An open database in a directory of its own.
 struct Base {
     db: Db,
@@ -199,6 +202,13 @@ pub(crate) fn scanning(place: Place, count: u64) -> Reading {
     }
 }
 
+/// A database of which the newer half is to be merged into the older one.
+pub(crate) fn merging() -> Merging {
+    let base = Base::opened(Place::Both, BUDGET, Clustering::LeastWriting);
+    assert!(base.db.stats().partitions[0].tables > 0);
+    Merging(base)
+}
+
 /// Reads [`ENTRIES`] entries from `first` on.
 pub(crate) fn scan(db: &Db, first: &Key) {
     let mut entries = 0;
@@ -259,8 +269,29 @@ impl Reading {
     }
 }
 
+impl Merging {
+    pub(crate) fn merge(&self) {
+        self.0.db.compact().unwrap();
+    }
+
+    /// Sees that all was merged and nothing is lost.
+    pub(crate) fn finish(self) {
+        let Base { db, dir, .. } = self.0;
+        assert!(db.stats().partitions.iter().all(|p| p.tables == 0));
+        for record in 0..RECORDS {
+            verify(&db.get(key(record)).unwrap().unwrap(), record);
+        }
+        db.close().unwrap();
+        dir.close().unwrap();
+    }
+}
+
 impl Base {
     fn open(place: Place, budget: u64) -> Base {
+        Base::opened(place, budget, Clustering::Automatic).settled()
+    }
+
+    fn opened(place: Place, budget: u64, clustering: Clustering) -> Base {
         fs::create_dir_all(DIR).unwrap();
         let dir = tempfile::tempdir_in(DIR).unwrap();
         let db = if place == Place::Memtable {
@@ -271,10 +302,11 @@ impl Base {
                 fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
             }
             let options = Options::default().create_if_missing(false);
-            Db::open(dir.path(), options.memory_budget(budget)).unwrap()
+            let options = options.memory_budget(budget).clustering(clustering);
+            Db::open(dir.path(), options).unwrap()
         };
         let before = (0, 0);
-        Base { db, before, dir }.settled()
+        Base { db, before, dir }
     }
 
     /// Waits until the background is quiet; what comes next is measured.

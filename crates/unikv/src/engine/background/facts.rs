@@ -4,10 +4,11 @@ use super::Background;
 use crate::engine::catalog::CatalogState;
 use crate::error::ErrorKind;
 use crate::jobs::plan::facts::{
-    Cause, Disk, Garbage, Gone, HeldBack, Hints, Idle, Memtables, Scans, TableWishes, Vacant,
+    Cause, Disk, Garbage, Gone, HeldBack, Hints, IDLE_FOR_SCANS, Idle, Memtables, Scans,
+    TableWishes, Vacant,
 };
-use crate::jobs::plan::rules::cluster;
-use crate::jobs::plan::{FLUSH, Facts, Filter, OfCatalog};
+use crate::jobs::plan::rules::{cluster, freeze};
+use crate::jobs::plan::{FLUSH, Facts, Filter, OfCatalog, Rule};
 use crate::jobs::space::tombstones;
 use crate::key_table::Wish;
 use crate::options::Clustering;
@@ -49,14 +50,16 @@ impl Background {
                 facts.most_together_bytes = self.choices.most_together_bytes(version);
             }
             OfCatalog::Collections => self.choices.add_collection(facts, version, filter),
-            OfCatalog::Tombstones => {
+            OfCatalog::Tombstones if freeze::may_freeze_for_scans(facts) => {
                 let many = tombstones::perhaps_many(version);
                 let due = many.filter(|p| catalog.may_freeze(p) && self.counted.is_due(p));
                 facts.scans.tombstones = due.map(|p| p.id).collect();
             }
+            OfCatalog::Tombstones => {}
             OfCatalog::Slices => {
                 facts.scans.give_way_for = self.choices.gives_way_for(facts, version);
-                if cluster::may_slice(facts) {
+                let is_next = cluster::to_be_merged_first(facts).is_empty();
+                if is_next && cluster::may_slice(facts) {
                     facts.scans.next_slice = self.choices.next_slice(facts, version, filter);
                 }
             }
@@ -113,16 +116,21 @@ impl Background {
         }
     }
 
-    /// By what it is known when time alone makes a job due.
-    pub(super) fn facts_of_waits(&self, now: Duration) -> Facts<'static> {
+    /// By what it is known when time alone makes a job of `rules` due.
+    pub(super) fn facts_of_waits(&self, rules: &[Rule], now: Duration) -> Facts<'static> {
         let mut facts = self.facts();
         facts.now = now;
         facts.idle.time = self.idle_time(now);
+        let is_asked = |of| rules.iter().any(|rule| rule.of_catalog == of);
         let view = self.read.view.load();
-        let many = tombstones::perhaps_many(&view.version);
-        let due = many.filter(|partition| self.counted.is_due(partition));
-        facts.scans.tombstones = due.map(|p| p.id).take(1).collect();
-        facts.scans.give_way_for = self.choices.gives_way_for(&facts, &view.version);
+        if is_asked(OfCatalog::Tombstones) && facts.idle_in(IDLE_FOR_SCANS).is_some() {
+            let many = tombstones::perhaps_many(&view.version);
+            let due = many.filter(|partition| self.counted.is_due(partition));
+            facts.scans.tombstones = due.map(|p| p.id).take(1).collect();
+        }
+        if is_asked(OfCatalog::Slices) {
+            facts.scans.give_way_for = self.choices.gives_way_for(&facts, &view.version);
+        }
         facts
     }
 

@@ -29,6 +29,8 @@ pub(crate) enum Ended {
     Done,
     /// There was nothing to do after all: less urgent work has its turn.
     Nothing,
+    /// One partition of several has failed, and the others are done. Both is noted.
+    InPart,
     /// One partition of several has failed, which is noted, and nothing of the others is kept.
     Discarded,
     /// Others need what it needs: it is left alone for a while.
@@ -135,7 +137,7 @@ impl Background {
                 self.job_failed(name, of, &error);
                 Ok(true)
             }
-            Ok(Ended::Discarded) => Ok(true),
+            Ok(Ended::InPart | Ended::Discarded) => Ok(true),
             Ok(ended) => {
                 self.core.job_recovered(name, of);
                 if ended == Ended::GivenUp {
@@ -276,7 +278,7 @@ impl Background {
         let is_of = |name| rules.iter().any(|rule| rule.name == name);
         let backoff = self.core.health.backoff_left(is_of, now);
         let given_up = self.scheduler.left_alone_for(now);
-        let facts = self.facts_of_waits(now);
+        let facts = self.facts_of_waits(rules, now);
         let due = rules.iter().filter_map(|rule| (rule.due_in)(&facts));
         // What is due now and could not be chosen becomes free with a notification.
         let later = due.filter(|rest| !rest.is_zero());

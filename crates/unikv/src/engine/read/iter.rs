@@ -199,7 +199,8 @@ impl Iter {
             Toward::Upper => &mut self.front,
             Toward::Lower => &mut self.back,
         };
-        let charged = self.holder.with_position(|position| {
+        let mut charged = Vec::new();
+        let gathered = self.holder.with_position(|position| {
             loop {
                 let view = &position.view;
                 let slot = match toward {
@@ -223,7 +224,8 @@ impl Iter {
                     }
                 };
                 let gathered = end.gather(cursor, toward, at, range, batch_bytes);
-                let (mut charged, has_lost_run) = (cursor.settle(), cursor.has_lost_run());
+                charged.append(&mut cursor.settle());
+                let has_lost_run = cursor.has_lost_run();
                 if let Err(error) = gathered {
                     *slot = None;
                     // What was met before the error is handed out. The next batch begins after it:
@@ -236,14 +238,14 @@ impl Iter {
                         return Err(error);
                     }
                 }
-                charged.extend(end.fetch(view)?);
+                end.fetch(view, &mut charged)?;
                 position.count();
-                return Ok(charged);
+                return Ok(());
             }
-        })?;
+        });
+        // What was charged is reported once, whatever came of the batch.
         wake_for(charged, &self.holder);
-        self.account();
-        Ok(())
+        gathered.map(|()| self.account())
     }
 
     /// Whether the front has an entry to hand out; it gathers a batch if need be.

@@ -234,7 +234,12 @@ impl Background {
             inline_value_bytes: self.inline_bytes_of(partition),
             slice,
         })?;
-        let is_any_done = !together.merged.is_empty();
+        let ended = match (&together.failed, &together.merged[..]) {
+            (None, _) => Ended::Done,
+            // The others have their turn again without the partition that failed.
+            (Some(_), []) => Ended::Discarded,
+            (Some(_), _) => Ended::InPart,
+        };
         if let Some((nth, error)) = &together.failed {
             let plan = &plans[*nth];
             self.note_failed_pass(plan, error);
@@ -244,12 +249,10 @@ impl Background {
             self.space.note_full(error);
             self.job_failed(name, Some(plan.partition.id), error);
         }
-        if !is_any_done {
-            // The others have their turn again without the partition that failed.
-            return Ok(Ended::Discarded);
+        if ended != Ended::Discarded {
+            self.commit_plans(name, &context, plans, together, began)?;
         }
-        self.commit_plans(name, &context, plans, together, began)?;
-        Ok(Ended::Done)
+        Ok(ended)
     }
 
     /// Notes what a pass could not do, for the choice of the next ones.
@@ -316,8 +319,7 @@ impl Background {
             self.choices.merged(*partition);
             self.learn_outliers(*partition);
         }
-        // The job reports the first one.
-        for partition in partitions.iter().skip(1) {
+        for partition in &partitions {
             self.core.job_recovered(kind, Some(*partition));
         }
         // Nobody asks for them there any more.

@@ -43,8 +43,9 @@ pub(crate) fn may_slice(facts: &Facts<'_>) -> bool {
     facts.may_cluster() && is_charged && facts.scans.give_way_for.is_none()
 }
 
-/// Where scans look into many tables of an UnsortedStore while nobody writes.
-fn to_be_merged_first(facts: &Facts<'_>) -> Vec<PartitionId> {
+/// Where scans look into many tables of an UnsortedStore while nobody writes. Which files are
+/// spread is chosen when these values are merged, too.
+pub(crate) fn to_be_merged_first(facts: &Facts<'_>) -> Vec<PartitionId> {
     if !facts.clusters_when_idle() {
         return Vec::new();
     }

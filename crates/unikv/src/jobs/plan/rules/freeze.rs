@@ -2,7 +2,7 @@
 
 use super::never;
 use crate::jobs::plan::facts::IDLE_FOR_SCANS;
-use crate::jobs::plan::{Filter, Job, JobName, OfCatalog, OnFailure, Rule, Why};
+use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, OnFailure, Rule, Why};
 
 const FOR_SCANS: JobName = "freeze for scans";
 
@@ -30,7 +30,7 @@ pub(crate) const FREEZE_FOR_SCANS: Rule = Rule {
     on_failure: OnFailure::Retried,
     listed_for: Filter::Waiter,
     find: |facts, filter| {
-        if facts.idle.time < IDLE_FOR_SCANS || facts.disk.is_full {
+        if !may_freeze_for_scans(facts) {
             return None;
         }
         let mut all = facts.scans.tombstones.iter();
@@ -42,3 +42,8 @@ pub(crate) const FREEZE_FOR_SCANS: Rule = Rule {
         facts.idle_in(IDLE_FOR_SCANS).filter(|_| any)
     },
 };
+
+/// Whether a generation may be frozen for scans. To look for one takes longer.
+pub(crate) fn may_freeze_for_scans(facts: &Facts<'_>) -> bool {
+    facts.idle.time >= IDLE_FOR_SCANS && !facts.disk.is_full
+}

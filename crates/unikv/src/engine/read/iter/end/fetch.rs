@@ -46,16 +46,17 @@ enum Way<'a> {
 
 impl End {
     /// Fetches the values of the batch, file by file. They pass by the cache: to look for each
-    /// costs more than it finds, and to keep them drives out what gets want. Says where scans may
+    /// costs more than it finds, and to keep them drives out what gets want. Adds where scans may
     /// have made clustering worth its cost with it.
     pub(in crate::engine::read::iter) fn fetch(
         &mut self,
         view: &View,
-    ) -> Result<Option<PartitionId>> {
+        charged: &mut Vec<PartitionId>,
+    ) -> Result<()> {
         let mut wanted: Vec<Wanted> = Vec::with_capacity(self.entries.len());
         wanted.extend(self.stored());
         wanted.sort_unstable_by_key(|Wanted { pointer, .. }| (pointer.file, pointer.offset));
-        let charged = self.charge_places(view, &wanted);
+        charged.extend(self.charge_places(view, &wanted));
         // A long iteration prefetches what it wants next: then that is in memory.
         let mut direct_reads = DirectReads::new(self.batch_len < LAST_BATCH);
         if wanted.len() > 1 {
@@ -74,7 +75,7 @@ impl End {
             wanted.retain(|it| self.is_missing(it.entry));
         }
         self.fetch_spans(view, &wanted, Way::Wait)?;
-        Ok(charged)
+        Ok(())
     }
 
     /// Charges the places that are to be visited, if they are many.

@@ -14,10 +14,12 @@ use crate::jobs::plan::{Filter, Job, MOST_TOGETHER};
 use crate::options::KeyspaceOptions;
 use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
+use crate::vfs::Runtime;
 use crate::vfs::sim::{Fault, Keep, Op, Rule};
 use crate::{Compression, Db, FollowOptions, Keyspace, Options};
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn roomy() -> Options {
     let options = small().memtable_bytes(1 << 20).memory_budget(64 << 20);
@@ -120,6 +122,41 @@ fn where_a_merge_has_failed_it_is_tried_again_alone() {
     assert_eq!(planned(), without);
     background.note_failure(MERGE, Some(first), &error);
     assert_eq!(planned(), [first]);
+}
+
+/// The one that fails is the most urgent, and not the first of the job by its key.
+#[test]
+fn a_failure_of_one_of_many_merges_is_noted_though_the_others_are_committed() {
+    let machine = Machine::new(75);
+    let (db, runtime) = machine.open(roomy());
+    let all = keyspaces(&db, 3);
+    all.iter().for_each(|keyspace| put(keyspace, 20, 20));
+    db.compact().unwrap();
+    hold_all(&db);
+    all.iter().for_each(|keyspace| put(keyspace, 20, 30));
+    db.flush().unwrap();
+    freeze_all(&db);
+    let last = Arc::clone(held(&db).last().unwrap());
+    let table = last.key_tables[0].path().file_name().unwrap();
+    let name = format!("*{}", table.to_str().unwrap());
+    let rule = Rule::new(Fault::Fail(io::ErrorKind::Other)).on(&[Op::Read]);
+    machine.disk.set_rules(vec![rule.path(&name)]);
+    let background = &db.0.engine.background;
+    background.scheduler.leases.release_all();
+    assert!(background.merge_one().unwrap());
+    let unmerged = |p: &Arc<Partition>| p.unsorted_bytes() > 0;
+    let left: Vec<_> = held(&db).into_iter().filter(unmerged).collect();
+    assert_eq!(left.iter().map(|p| p.id).collect::<Vec<_>>(), [last.id]);
+    let failure = background.core.health.failure(MERGE, Some(last.id));
+    assert_eq!(failure.map(|failure| failure.failures), Some(1));
+    assert!(!background.merge_one().unwrap(), "it is in backoff");
+    machine.disk.clear_faults();
+    runtime.delay(Duration::from_secs(2));
+    assert!(background.merge_one().unwrap());
+    db.quiesce().unwrap();
+    assert!(db.stats().job_errors.is_empty());
+    drop((last, left, db));
+    machine.check();
 }
 
 #[test]
