@@ -112,9 +112,7 @@ impl Background {
             inputs,
         }
     }
-}
 
-impl Background {
     /// Merges the oldest frozen generations of a partition whose lease the caller holds. False:
     /// there are none.
     pub(crate) fn merge_leased(&self, id: PartitionId) -> Result<bool> {
@@ -318,8 +316,6 @@ impl Background {
         for partition in &partitions {
             self.choices.merged(*partition);
             self.learn_outliers(*partition);
-        }
-        for partition in &partitions {
             self.core.job_recovered(kind, Some(*partition));
         }
         // Nobody asks for them there any more.
