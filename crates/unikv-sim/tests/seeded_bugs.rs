@@ -260,7 +260,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::JoinForgetsLeft,
         unit(
-            "engine::background::kinds::join::tests::a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks",
+            "engine::background::run::join_tests::a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks",
         ),
         0,
     ),
@@ -585,7 +585,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::MergeUnsynced,
         unit(
-            "engine::background::kinds::merge::tests::small::small_merges_that_are_one_job_survive_a_power_cut",
+            "engine::background::run::merge_tests::small::small_merges_that_are_one_job_survive_a_power_cut",
         ),
         0,
     ),
@@ -602,14 +602,14 @@ const CASES: &[Case] = &[
     Case(
         Seeded::MovedInPart,
         unit(
-            "engine::background::kinds::merge::tests::small::of_collections_that_share_a_file_none_is_listed_if_one_fails",
+            "engine::background::run::merge_tests::small::of_collections_that_share_a_file_none_is_listed_if_one_fails",
         ),
         0,
     ),
     Case(
         Seeded::ReadBeyondShare,
         unit(
-            "engine::background::kinds::merge::tests::small::a_merge_reads_no_more_of_a_shared_table_than_its_share",
+            "engine::background::run::merge_tests::small::a_merge_reads_no_more_of_a_shared_table_than_its_share",
         ),
         0,
     ),
@@ -618,21 +618,21 @@ const CASES: &[Case] = &[
     Case(
         Seeded::GcUnleased,
         unit(
-            "engine::background::kinds::merge::tests::no_merge_runs_beside_a_collection_of_its_partition",
+            "engine::background::run::merge_tests::no_merge_runs_beside_a_collection_of_its_partition",
         ),
         0,
     ),
     Case(
         Seeded::GcNever,
         unit(
-            "engine::background::kinds::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+            "engine::background::run::merge_tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
         ),
         0,
     ),
     Case(
         Seeded::KeepDeadFiles,
         unit(
-            "engine::background::kinds::merge::tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
+            "engine::background::run::merge_tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
         ),
         0,
     ),

@@ -2,9 +2,10 @@
 //!
 //! The folders under `src/` are layers; a layer may name only layers of a lower rank, and so do the
 //! components inside `engine/`. No files import each other in a circle, and no struct bundles
-//! components. A module opens with `//!`, has at most [`MAX_LINES`] lines before its tests, and
-//! reaches files, threads, clocks and the system's randomness only through `vfs`, and the wall
-//! clock not even so. Tests inside the sources are exempt.
+//! components; in the background only the loop reaches from one to another. A module opens with
+//! `//!`, has at most [`MAX_LINES`] lines before its tests, and reaches files, threads, clocks and
+//! the system's randomness only through `vfs`, and the wall clock not even so. Tests inside the
+//! sources are exempt.
 
 #![allow(
     clippy::expect_used,

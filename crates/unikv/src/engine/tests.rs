@@ -10,7 +10,7 @@ mod expiry;
 mod in_memory;
 mod long_keys;
 
-use crate::engine::background::kinds::flush::indexes_of;
+use crate::engine::catalog::indexes_of;
 use crate::jobs::Needs;
 use crate::jobs::flush::flush;
 use crate::jobs::flush::placing::{PlacingContext, place};

@@ -25,7 +25,22 @@ const ENGINE_FILE: &str = "engine/mod.rs";
 /// A struct that is no component and names this many of them is a bundle.
 const BUNDLE: usize = 3;
 
-/// Breaches of both in one file.
+/// The background: facts, the loop of plan, lease, run and commit, and what callers ask for. All
+/// else there gets what it needs.
+const BACKGROUND: &str = "engine/background/";
+const LOOP: &[&str] = &[
+    "mod.rs",
+    "facts.rs",
+    "run.rs",
+    "commit.rs",
+    "maintenance.rs",
+    "full_disk.rs",
+];
+
+/// Of these only the loop takes two: a job is not to reach from one to the other.
+const APART: &[&str] = &["Core", "Catalog", "WritePath", "DiskSpace"];
+
+/// Breaches of all in one file.
 pub(crate) fn breaches(file: &str, source: &Source, found: &mut Vec<String>) {
     for (at, token) in source.tokens.iter().enumerate() {
         let rest = &source.tokens[at..];
@@ -34,6 +49,11 @@ pub(crate) fn breaches(file: &str, source: &Source, found: &mut Vec<String>) {
             found.push(format!(
                 "src/{file}:{line}: `impl Engine` outside {ENGINE_FILE}"
             ));
+        }
+        if let Some(name) = file.strip_prefix(BACKGROUND)
+            && !LOOP.contains(&name)
+        {
+            beside_the_loop(file, rest, found);
         }
         if token.text == "struct" {
             let name = rest.get(1).map_or("", |token| token.text.as_str());
@@ -46,6 +66,44 @@ pub(crate) fn breaches(file: &str, source: &Source, found: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// What begins here and only the loop of the background may have.
+fn beside_the_loop(file: &str, tokens: &[Token], found: &mut Vec<String>) {
+    let Some(first) = tokens.first() else {
+        return;
+    };
+    let line = first.line;
+    if first.text == "impl" && target(tokens) == Some("Background") {
+        found.push(format!(
+            "src/{file}:{line}: `impl Background` outside {}",
+            LOOP.join(", ")
+        ));
+    }
+    let name = tokens.get(1).map_or("", |token| token.text.as_str());
+    if first.text == "fn" && name != "new" {
+        let taken = parameters(tokens).filter(|token| APART.contains(&token.text.as_str()));
+        let taken: Vec<&str> = taken.map(|token| token.text.as_str()).collect();
+        if taken.len() >= 2 {
+            let taken = taken.join(", ");
+            found.push(format!("src/{file}:{line}: `{name}` takes {taken}"));
+        }
+    }
+}
+
+/// What stands between the parentheses of a function.
+fn parameters(tokens: &[Token]) -> impl Iterator<Item = &Token> {
+    let begin = tokens.iter().position(|token| token.text == "(");
+    let after = tokens.get(begin.unwrap_or(tokens.len())..).unwrap_or(&[]);
+    let mut depth = 0_i32;
+    after.iter().take_while(move |token| {
+        match token.text.as_str() {
+            "(" => depth += 1,
+            ")" => depth -= 1,
+            _ => {}
+        }
+        depth > 0
+    })
 }
 
 /// The type of which an `impl` says methods.
@@ -112,6 +170,27 @@ mod tests {
         }
         for text in ["impl Db {}", "impl From<Engine> for Db {}"] {
             assert_eq!(breaches_of("db/mod.rs", text), 0, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_the_loop_of_the_background_reaches_from_one_component_to_another() {
+        let two = "fn f(&self, core: &Core, n: (u8, u8), catalog: &Arc<Catalog>) -> u8 { 1 }";
+        for text in ["impl Background {}", two] {
+            for file in ["flush.rs", "choices/mod.rs"] {
+                let file = format!("{BACKGROUND}{file}");
+                assert_eq!(breaches_of(&file, text), 1, "{file}: {text}");
+            }
+            for file in ["engine/background/run.rs", "engine/write/mod.rs"] {
+                assert_eq!(breaches_of(file, text), 0, "{file}: {text}");
+            }
+        }
+        for text in [
+            "fn new(core: &Core, catalog: &Catalog) {}",
+            "fn f(core: &Core) -> Catalog {}",
+            "impl From<Background> for u8 {}",
+        ] {
+            assert_eq!(breaches_of("engine/background/flush.rs", text), 0, "{text}");
         }
     }
 

@@ -1,23 +1,29 @@
 //! Committing what jobs have made: the edit, and what follows from it, in one place. Jobs whose
-//! edit depends on the catalog alone (clearing, splits, notes of the time) are done here.
+//! edit depends on the catalog alone (clearing, splits, joins, notes of the time) are done here.
 //!
 //! Invariant: the catalog's lock is held from the look at the version by which an edit is made
 //! until the edit is committed, but where leases keep others from changing what it is made by.
 
 use super::{Background, Ended};
-use crate::base::keys::PartitionId;
-use crate::base::seeded::seeded;
+use crate::base::keys::{PartitionId, SeqNo};
+use crate::base::seeded::{seeded, slip};
 use crate::base::sync::atomic::Ordering;
-use crate::engine::catalog::{CatalogState, Indexes};
+use crate::engine::catalog::{CatalogState, Indexes, indexes_of};
+use crate::engine::health::JobName;
+use crate::engine::write::blobs;
 use crate::error::Result;
+use crate::jobs::compact::parts::{MergePlan, Merged, Purpose, partitions_of};
 use crate::jobs::compact::scan_merge;
+use crate::jobs::compact::together::Together;
+use crate::jobs::flush::FlushedTable;
 use crate::jobs::partitioning::join;
 use crate::jobs::partitioning::split::Split;
 use crate::jobs::{JobContext, Needs, written};
-use crate::partition::scan_sources;
+use crate::partition::{MemtableHandle, View, scan_sources};
 use crate::version::edit::VersionEdit;
 use crate::version::{Generation, Partition};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What an attempt to commit a join came to.
 pub(super) enum Attempt {
@@ -38,8 +44,20 @@ impl Background {
         indexes: &Indexes,
         context: Option<&JobContext<'_>>,
     ) -> Result<()> {
+        self.commit_and(catalog, edit, indexes, context, |_| ())
+    }
+
+    /// The same; `publish` changes the view with it.
+    fn commit_and(
+        &self,
+        catalog: &mut CatalogState,
+        edit: VersionEdit,
+        indexes: &Indexes,
+        context: Option<&JobContext<'_>>,
+        publish: impl FnOnce(&mut View),
+    ) -> Result<()> {
         let dropped = edit.dropped_partitions.clone();
-        let committed = self.catalog.commit_edit(catalog, edit, indexes, |_| ());
+        let committed = self.catalog.commit_edit(catalog, edit, indexes, publish);
         if let (Err(_), Some(context)) = (&committed, context) {
             self.catalog.quarantine(catalog, context);
         }
@@ -199,13 +217,141 @@ impl Background {
         let (mut catalog, indexes) = (self.catalog.lock(), Indexes::new());
         self.commit(&mut catalog, edit, &indexes, Some(&context))?;
         drop(catalog);
-        let counters = &self.core.counters;
-        counters.scan_merges.fetch_add(1, Ordering::Relaxed);
-        counters
-            .scan_merge_bytes
-            .fetch_add(bytes, Ordering::Relaxed);
+        self.core.counters.count_scan_merge(bytes);
         written::add(bytes);
         Ok(())
+    }
+}
+
+impl Background {
+    /// Commits the tables that `oldest`, the oldest sealed memtables of `view`, have become.
+    pub(super) fn commit_flush(
+        &self,
+        context: &JobContext<'_>,
+        view: &View,
+        oldest: &[MemtableHandle],
+        tables: Vec<FlushedTable>,
+    ) -> Result<()> {
+        let limits = self.space.generation_limits(&view.version);
+        let placed = self.catalog.place_tables(&tables);
+        let (mut catalog, placed) = self.core.or_clean_up(context, placed)?;
+        let newer_count = view.sealed.len() - oldest.len();
+        // Segments are needed from the one where the next newer memtable begins.
+        let newer = newer_count.checked_sub(1);
+        let newer = newer.and_then(|next| view.sealed.get(next));
+        let newer = newer.unwrap_or(&view.memtable);
+        let newer = slip!(LowWaterTooHigh, view.memtable.wal, newer.wal);
+        let low_water = Some(newer).filter(|newer| self.write.wal_sync.may_begin_with(*newer));
+        let bytes: u64 = tables.iter().map(|t| t.meta.len).sum();
+        let mut record_files: Vec<_> = tables.into_iter().map(|t| t.meta).collect();
+        let large = oldest.iter().flat_map(|handle| handle.large.all());
+        let (large, overwritten) = blobs::named_by(&record_files, large);
+        record_files.extend(large);
+        let later = self.write.keep_for_followers(oldest);
+        self.write.sync_for_window();
+        let memtables = || oldest.iter().map(|handle| &handle.table);
+        let mark = memtables().find_map(|table| table.mark(SeqNo::MAX));
+        let last_seq = memtables().filter_map(|table| table.max_seq()).max();
+        let visible = || Some(SeqNo(self.read.visible_seq.load(Ordering::Acquire)));
+        let edit = VersionEdit {
+            record_files,
+            tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
+            last_seq: slip!(FlushedSeqTooHigh, visible(), last_seq),
+            host_mark: slip!(NewestMark, view.mark(SeqNo::MAX), mark).map(Vec::from),
+            wal_low_water: low_water,
+            later,
+            ..VersionEdit::default()
+        };
+        if seeded!(LogRemovedBeforeEdit) {
+            let retired = self.write.wal_sync.retire_below(newer, 0);
+            self.core.store.remove_files(retired);
+        }
+        if seeded!(LogRecycledBeforeEdit) {
+            self.write.retire_below(newer);
+        }
+        let indexes = indexes_of(&placed);
+        self.commit_and(&mut catalog, edit, &indexes, Some(context), |view| {
+            // More may have been sealed meanwhile.
+            let kept = view.sealed.len().saturating_sub(oldest.len());
+            let kept = slip!(FlushDropsUnflushed, newer_count, kept);
+            for flushed in view.sealed.drain(kept..).rev() {
+                self.write.recent.flushed(&flushed.table);
+            }
+        })?;
+        // The log names them no more.
+        let window_files = &self.core.window_files;
+        overwritten
+            .iter()
+            .for_each(|file| window_files.mark_obsolete(file));
+        let targets = placed.into_iter().map(|p| (p.partition, p.target));
+        catalog.begin_targets(targets);
+        // A full generation is frozen at once, so that its merge need not wait for the next flush.
+        catalog.freeze_full(limits);
+        let space = self.space.space_of(&catalog.version, self.space.horizon());
+        let most = space.most_hidden(self.space.space_limit());
+        catalog.freeze_hiding(space.unmerged_garbage(), most);
+        drop(catalog);
+        self.core.counters.count_flush(bytes);
+        written::add(bytes);
+        if let Some(low_water) = low_water {
+            self.write.retire_below(low_water);
+        }
+        Ok(())
+    }
+
+    /// Commits the passes of a job of `name`, of its plans the first ones, as many as are done.
+    pub(super) fn commit_passes(
+        &self,
+        name: JobName,
+        context: &JobContext<'_>,
+        plans: &[MergePlan],
+        together: Together,
+        began: Duration,
+    ) -> Result<()> {
+        let plans = &plans[..together.merged.len()];
+        for (plan, merged) in plans.iter().zip(&together.merged) {
+            // The edit is to say so, too.
+            self.count_pass(plan, merged);
+        }
+        let generations = plans.iter().flat_map(|plan| &plan.inputs.generations);
+        let bytes = generations.map(Generation::bytes).sum::<u64>();
+        if bytes > 0 {
+            let pressure = &self.backpressure.state;
+            pressure.note_merge(bytes, began, self.core.now());
+        }
+        let (edit, moved) = together.edit(plans);
+        let (mut catalog, indexes) = (self.catalog.lock(), Indexes::new());
+        self.commit(&mut catalog, edit, &indexes, Some(context))?;
+        let version = Arc::clone(&catalog.version);
+        drop(catalog);
+        for id in partitions_of(plans) {
+            self.choices.merged(id);
+            // Which records are much longer than the others: of what cannot be read nothing is
+            // known.
+            let partition = version.partition(id).into_iter();
+            for table in partition.flat_map(|partition| &partition.key_tables) {
+                let _nothing_known = table.outliers();
+            }
+            self.core.job_recovered(name, Some(id));
+        }
+        // Nobody asks for them there any more.
+        for (file, offset) in moved {
+            self.core.cache.remove_record(file, offset);
+        }
+        Ok(())
+    }
+
+    fn count_pass(&self, plan: &MergePlan, merged: &Merged) {
+        let copied = merged.copied_bytes;
+        let keys: u64 = merged.key_tables.iter().map(|table| table.len).sum();
+        let (purpose, partition) = (plan.inputs.purpose, &plan.partition);
+        let counters = &self.core.counters;
+        counters.count_pass(purpose, partition.id, keys + copied, copied);
+        if purpose == Purpose::Cluster {
+            let spent = slip!(ClusterUnspent, 0, copied);
+            partition.scan_cost.spend(spent);
+        }
+        written::add(keys + copied);
     }
 }
 

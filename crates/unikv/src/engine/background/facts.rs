@@ -1,14 +1,17 @@
-//! The one place in which facts are made.
+//! The one place in which facts are made, and where those ask the rules that run nothing: callers
+//! that wait, the account of failures, slices that give way, and a person.
 
 use super::Background;
+use crate::base::keys::PartitionId;
 use crate::engine::catalog::CatalogState;
+use crate::engine::stats::holders::DueJob;
 use crate::error::ErrorKind;
 use crate::jobs::plan::facts::{
     Cause, Disk, Garbage, Gone, HeldBack, Hints, IDLE_FOR_SCANS, Idle, Memtables, Scans,
     TableWishes, Vacant,
 };
-use crate::jobs::plan::rules::{cluster, freeze};
-use crate::jobs::plan::{FLUSH, Facts, Filter, OfCatalog, Rule};
+use crate::jobs::plan::rules::{self, cluster, freeze, merge};
+use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
 use crate::jobs::space::tombstones;
 use crate::key_table::Wish;
 use crate::options::Clustering;
@@ -190,6 +193,96 @@ impl Background {
             .saturating_add(sums.pointer_index_meanwhile);
         made_one_by_one <= self.core.cache.pointer_index_limit()
             && version.key_tables().any(|table| table.may_want_index())
+    }
+}
+
+impl Background {
+    /// What a rule finds.
+    pub(super) fn find(
+        &self,
+        rule: &Rule,
+        catalog: &CatalogState,
+        filter: Filter,
+    ) -> Option<(Job, Why)> {
+        let mut facts = self.facts_of(catalog);
+        self.look_up(&mut facts, rule.of_catalog, catalog, filter);
+        (rule.find)(&facts, filter)
+    }
+
+    /// The first rule by which a job is due, leased partitions left aside.
+    pub(crate) fn what_is_due(&self, catalog: &mut CatalogState) -> Option<&'static Rule> {
+        self.note_charged(catalog);
+        let mut rules = rules::all();
+        rules.find(|rule| self.find(rule, catalog, Filter::Waiter).is_some())
+    }
+
+    /// The most urgent job of each rule that is due, those that run left aside, in the order in
+    /// which workers take them.
+    pub(crate) fn due_jobs(&self) -> Vec<DueJob> {
+        let (mut all, now, held_back) = (Vec::new(), self.core.now(), self.held_back());
+        for rule in rules::all() {
+            let mut catalog = self.catalog.lock();
+            self.note_charged(&mut catalog);
+            let found = self.find(rule, &catalog, rule.listed_for);
+            drop(catalog);
+            let Some((job, why)) = found else {
+                continue;
+            };
+            let of = job.partitions();
+            let mut due = DueJob::new(rule.name, &of, why);
+            let first = of.first().copied();
+            let held = held_back.iter().filter(|held| {
+                (held.job, held.partition) == (rule.name, first) && held.until > now
+            });
+            due.retry_in = held.map(|held| held.until.saturating_sub(now)).max();
+            // Joins have two turns.
+            if !all.contains(&due) {
+                all.push(due);
+            }
+        }
+        all
+    }
+
+    /// Whether a merge could be run now if nobody held the partitions `held`.
+    pub(crate) fn is_merge_due(&self, held: &[PartitionId]) -> bool {
+        let catalog = self.catalog.lock();
+        let mut facts = self.facts_of(&catalog);
+        facts.leased.retain(|id| !held.contains(id));
+        merge::ready(&facts, Filter::Worker).next().is_some()
+    }
+
+    /// Whether a collection could be run now if nobody held the partitions `held`.
+    pub(crate) fn is_collection_due(&self, held: &[PartitionId]) -> bool {
+        let catalog = self.catalog.lock();
+        let mut facts = self.facts_of(&catalog);
+        facts.leased.retain(|id| !held.contains(id));
+        let of = OfCatalog::Collections;
+        self.look_up(&mut facts, of, &catalog, Filter::Worker);
+        facts.garbage.next.is_some()
+    }
+
+    /// Whether the job of a failure is still due.
+    pub(crate) fn is_still_due(
+        &self,
+        catalog: &CatalogState,
+        name: JobName,
+        of: Option<PartitionId>,
+    ) -> bool {
+        let mut rules = rules::all().filter(|rule| rule.name == name);
+        rules.any(|rule| self.find(rule, catalog, Filter::Failure(of)).is_some())
+    }
+
+    /// How long from `now` until a job of `rules` may be due that failed, was given up or waits for
+    /// its time.
+    pub(crate) fn retry_in(&self, rules: &[Rule], now: Duration) -> Option<Duration> {
+        let is_of = |name| rules.iter().any(|rule| rule.name == name);
+        let backoff = self.core.health.backoff_left(is_of, now);
+        let given_up = self.scheduler.left_alone_for(now);
+        let facts = self.facts_of_waits(rules, now);
+        let due = rules.iter().filter_map(|rule| (rule.due_in)(&facts));
+        // What is due now and could not be chosen becomes free with a notification.
+        let later = due.filter(|rest| !rest.is_zero());
+        backoff.into_iter().chain(given_up).chain(later).min()
     }
 
     /// Whether the facts have every partition in which something is due: by the figures, and by a

@@ -1,27 +1,38 @@
-//! Finding what is due, running it, and taking note of how it ended.
+//! What each job does: it makes its inputs from what it names, runs without locks, and hands what
+//! it has made to [`super::commit`].
+//!
+//! Invariant: the leases of the job's partitions are held. So one job at a time changes the
+//! SortedStore of a partition; only flushes run beside it, and they touch newer generations only.
 
 use super::Background;
-use super::lease::Lease;
+use super::choices::passes::plans_of;
+use super::commit::Attempt;
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::base::seeded::slip;
-use crate::base::sync::atomic::Ordering;
-use crate::engine::catalog::CatalogState;
-use crate::engine::stats::holders::DueJob;
-use crate::error::{Error, ErrorKind, Result};
-use crate::events::Event;
-use crate::jobs::compact::parts::MergeInputs;
+use crate::engine::health::{JobName, MERGE};
+use crate::error::{ErrorKind, Result};
+use crate::jobs::compact::parts::{MergeInputs, MergePlan, MergeRules, Purpose, partitions_of};
+use crate::jobs::compact::together::merge_together;
+use crate::jobs::flush::placing::MAX_GENERATIONS;
+use crate::jobs::flush::{flush, flushed_together};
 use crate::jobs::grant::grant;
-use crate::jobs::plan::rules::{self, merge};
-use crate::jobs::plan::{
-    CLUSTER, COLLECT, Facts, Filter, Job, JobName, OfCatalog, OnFailure, Planned, Rule, SCAN_MERGE,
-    Why, plan,
-};
+use crate::jobs::plan::{CLUSTER, COLLECT, Job, Pass};
 use crate::jobs::space::tombstones;
-use crate::jobs::written;
+use crate::jobs::{Needs, Slice};
 use crate::key_table::Wish;
+use crate::partition::scan_sources;
+use crate::record::RecordFile;
 use crate::version::Version;
+use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
+
+/// A slice, which looks each MiB whether a merge is due, looks after this many MiB whether a
+/// collection is: these may be due again and again, and a scan finds what the slice has copied in
+/// one place.
+const LOOKS_FOR_COLLECTION: u32 = 16;
+
+/// How often both sides are merged before a join is given up.
+const JOIN_ROUNDS: usize = 3;
 
 /// How a job ended that has not failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,251 +55,9 @@ impl Ended {
     }
 }
 
-/// A job that is to run, with its leases.
-struct Next {
-    planned: Planned,
-    lease: Lease,
-}
-
-impl Background {
-    /// Runs the most urgent job of `rules`. False: none is due that can be run now.
-    pub(crate) fn run_next_job(&self, rules: &[Rule]) -> Result<bool> {
-        self.core.health.check_fatal()?;
-        if self.core.health.has_failures() {
-            self.forget_settled(&self.catalog.lock());
-        }
-        let mut left = rules;
-        while let Some(next) = self.take(left) {
-            let name = next.planned.rule.name;
-            if self.run(next)? {
-                return Ok(true);
-            }
-            let at = left.iter().position(|rule| rule.name == name);
-            left = &left[at.map_or(left.len(), |at| at + 1)..];
-        }
-        #[cfg(any(test, debug_assertions))]
-        debug_assert_eq!(self.check_facts(&self.catalog.lock()), Ok(()));
-        Ok(false)
-    }
-
-    /// Finds a job and leases its partitions.
-    fn take(&self, rules: &[Rule]) -> Option<Next> {
-        let mut catalog = self.catalog.lock();
-        self.note_charged(&mut catalog);
-        let mut facts = self.facts_of(&catalog);
-        let look_up = |facts: &mut Facts<'_>, of| self.look_up(facts, of, &catalog, Filter::Worker);
-        let planned = plan(rules, &mut facts, Filter::Worker, look_up)?;
-        self.note_turn(&planned.job, &catalog);
-        let leased = slip!(GcUnleased, planned.rule.name != COLLECT, true);
-        let leased = if leased {
-            planned.job.partitions()
-        } else {
-            Vec::new()
-        };
-        let lease = self.scheduler.leases.take(&leased);
-        Some(Next { planned, lease })
-    }
-
-    /// Notes that a merge or a join with merges begins: they take turns.
-    fn note_turn(&self, job: &Job, catalog: &CatalogState) {
-        match job {
-            Job::Merge(_) => self.scheduler.merge_begins(),
-            Job::Join(sides) => {
-                let partitions = sides.iter().filter_map(|id| catalog.version.partition(*id));
-                let mut generations = partitions.map(|partition| &partition.generations);
-                if generations.any(|generations| !generations.is_empty()) {
-                    self.scheduler.join_with_merges_begins();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes note of what scans have charged since.
-    fn note_charged(&self, catalog: &mut CatalogState) {
-        while let Some(id) = self.read.charged.take() {
-            catalog.note_charged(id);
-        }
-    }
-
-    fn run(&self, Next { planned, lease }: Next) -> Result<bool> {
-        let Planned { rule, job, why } = planned;
-        let (name, of) = (rule.name, job.partitions().first().copied());
-        let partition = of.map(|id| id.0);
-        let events = &self.core.events;
-        events.emit(|| Event::JobBegan {
-            job: name,
-            partition,
-            why: why.to_string(),
-        });
-        let begin = self.core.now();
-        let running = self.running.begin(name, of, why, begin);
-        let (ended, bytes) = written::during(|| self.perform(&job));
-        self.running.end(running);
-        if let Err(error) = &ended {
-            self.space.note_full(error);
-        }
-        let is_closed = |error: &Error| error.kind() == ErrorKind::Closed;
-        let has_failed = ended.as_ref().is_err_and(|error| !is_closed(error));
-        // Before anybody else may choose it, it is known how it ended.
-        let went_on = match ended {
-            Err(error) if is_closed(&error) => Err(error),
-            Err(error) => {
-                self.job_failed(name, of, &error);
-                Ok(true)
-            }
-            Ok(Ended::InPart | Ended::Discarded) => Ok(true),
-            Ok(ended) => {
-                self.core.job_recovered(name, of);
-                if ended == Ended::GivenUp {
-                    self.scheduler.give_up(name, of, self.core.now());
-                }
-                Ok(ended != Ended::Nothing)
-            }
-        };
-        if !has_failed {
-            let took = self.core.now().saturating_sub(begin);
-            self.core.meter.job(name, took);
-            events.emit(|| Event::JobEnded {
-                job: name,
-                partition,
-                took,
-                bytes,
-            });
-        }
-        drop(lease);
-        went_on
-    }
-
-    pub(super) fn note_failure(&self, name: JobName, of: Option<PartitionId>, error: &Error) {
-        let now = self.core.now();
-        self.core.health.job_failed(name, of, error.clone(), now);
-    }
-
-    /// Takes notice of the failure of a job.
-    pub(super) fn job_failed(&self, name: JobName, of: Option<PartitionId>, error: &Error) {
-        let is_counted = |rule: &Rule| rule.name == name && rule.on_failure == OnFailure::Counted;
-        if !rules::all().any(is_counted) {
-            self.note_failure(name, of, error);
-        }
-        let counters = &self.core.counters;
-        match name {
-            // What failed may be a victim that is left alone from now on.
-            COLLECT => self.choices.collection_failed(),
-            CLUSTER => {
-                counters.failed_clusterings.fetch_add(1, Ordering::Relaxed);
-                self.choices.slice_failed(of);
-            }
-            SCAN_MERGE => {
-                counters.failed_scan_merges.fetch_add(1, Ordering::Relaxed);
-            }
-            _ => {}
-        }
-        self.core.events.emit(|| {
-            let noted = self.core.health.failure(name, of);
-            let now = self.core.now();
-            Event::JobFailed {
-                job: name,
-                partition: of.map(|id| id.0),
-                error: error.clone(),
-                failures: noted.as_ref().map_or(1, |failure| failure.failures),
-                retry_in: noted.map(|failure| failure.retry_at.saturating_sub(now)),
-            }
-        });
-    }
-
-    /// What a rule finds.
-    pub(super) fn find(
-        &self,
-        rule: &Rule,
-        catalog: &CatalogState,
-        filter: Filter,
-    ) -> Option<(Job, Why)> {
-        let mut facts = self.facts_of(catalog);
-        self.look_up(&mut facts, rule.of_catalog, catalog, filter);
-        (rule.find)(&facts, filter)
-    }
-
-    /// The first rule by which a job is due, leased partitions left aside.
-    pub(crate) fn what_is_due(&self, catalog: &mut CatalogState) -> Option<&'static Rule> {
-        self.note_charged(catalog);
-        let mut rules = rules::all();
-        rules.find(|rule| self.find(rule, catalog, Filter::Waiter).is_some())
-    }
-
-    /// The most urgent job of each rule that is due, those that run left aside, in the order in
-    /// which workers take them.
-    pub(crate) fn due_jobs(&self) -> Vec<DueJob> {
-        let (mut all, now, held_back) = (Vec::new(), self.core.now(), self.held_back());
-        for rule in rules::all() {
-            let mut catalog = self.catalog.lock();
-            self.note_charged(&mut catalog);
-            let found = self.find(rule, &catalog, rule.listed_for);
-            drop(catalog);
-            let Some((job, why)) = found else {
-                continue;
-            };
-            let of = job.partitions();
-            let mut due = DueJob::new(rule.name, &of, why);
-            let first = of.first().copied();
-            let held = held_back.iter().filter(|held| {
-                (held.job, held.partition) == (rule.name, first) && held.until > now
-            });
-            due.retry_in = held.map(|held| held.until.saturating_sub(now)).max();
-            // Joins have two turns.
-            if !all.contains(&due) {
-                all.push(due);
-            }
-        }
-        all
-    }
-
-    /// Whether a merge could be run now if nobody held the partitions `held`.
-    pub(crate) fn is_merge_due(&self, held: &[PartitionId]) -> bool {
-        let catalog = self.catalog.lock();
-        let mut facts = self.facts_of(&catalog);
-        facts.leased.retain(|id| !held.contains(id));
-        merge::ready(&facts, Filter::Worker).next().is_some()
-    }
-
-    /// Whether a collection could be run now if nobody held the partitions `held`.
-    pub(crate) fn is_collection_due(&self, held: &[PartitionId]) -> bool {
-        let catalog = self.catalog.lock();
-        let mut facts = self.facts_of(&catalog);
-        facts.leased.retain(|id| !held.contains(id));
-        let of = OfCatalog::Collections;
-        self.look_up(&mut facts, of, &catalog, Filter::Worker);
-        facts.garbage.next.is_some()
-    }
-
-    /// Whether the job of a failure is still due.
-    pub(crate) fn is_still_due(
-        &self,
-        catalog: &CatalogState,
-        name: JobName,
-        of: Option<PartitionId>,
-    ) -> bool {
-        let mut rules = rules::all().filter(|rule| rule.name == name);
-        rules.any(|rule| self.find(rule, catalog, Filter::Failure(of)).is_some())
-    }
-
-    /// How long from `now` until a job of `rules` may be due that failed, was given up or waits for
-    /// its time.
-    pub(crate) fn retry_in(&self, rules: &[Rule], now: Duration) -> Option<Duration> {
-        let is_of = |name| rules.iter().any(|rule| rule.name == name);
-        let backoff = self.core.health.backoff_left(is_of, now);
-        let given_up = self.scheduler.left_alone_for(now);
-        let facts = self.facts_of_waits(rules, now);
-        let due = rules.iter().filter_map(|rule| (rule.due_in)(&facts));
-        // What is due now and could not be chosen becomes free with a notification.
-        let later = due.filter(|rest| !rest.is_zero());
-        backoff.into_iter().chain(given_up).chain(later).min()
-    }
-}
-
 impl Background {
     /// Does what a job says. The leases of its partitions are held.
-    fn perform(&self, job: &Job) -> Result<Ended> {
+    pub(super) fn perform(&self, job: &Job) -> Result<Ended> {
         match job {
             Job::Flush => self.flush_oldest(),
             Job::Merge(ids) => {
@@ -296,7 +65,7 @@ impl Background {
                 self.merge_these(ids)
             }
             Job::Collect(pass) => {
-                self.run_plans(COLLECT, &self.plans_of(pass, MergeInputs::collect))
+                self.run_passes(COLLECT, &self.plans_of(pass, MergeInputs::collect))
             }
             Job::Cluster(slice) => self.run_slice(slice),
             Job::FreezeToCluster(ids) => {
@@ -330,6 +99,198 @@ impl Background {
             #[cfg(test)]
             Job::Chore(id) => self.do_chore(*id),
         }
+    }
+
+    /// Flushes the oldest sealed memtable, and those after it that are short.
+    fn flush_oldest(&self) -> Result<Ended> {
+        let view = self.read.view.load_full();
+        let sealed = &view.sealed;
+        let count = flushed_together(sealed, self.core.memory.memtable_bytes());
+        if count == 0 {
+            return Ok(Ended::Nothing);
+        }
+        // Newest first, as they are sealed.
+        let oldest = slip!(
+            FlushNewestFirst,
+            &sealed[..count],
+            &sealed[sealed.len() - count..]
+        );
+        let memtables: Vec<_> = oldest
+            .iter()
+            .map(|handle| Arc::clone(&handle.table))
+            .collect();
+        let filled: usize = memtables.iter().map(|table| table.bytes()).sum();
+        self.space.probe_space();
+        let begin = self.core.now();
+        let waiting = || self.read.view.load().sealed.len().saturating_sub(count);
+        let needs = Needs {
+            waiting: Some(&waiting),
+            ..Needs::default()
+        };
+        let context = self.job_context(self.until_closed(), needs);
+        let flushed = flush(&context, &memtables);
+        let tables = self.core.or_clean_up(&context, flushed)?;
+        let time = self.core.now().saturating_sub(begin);
+        // A small one takes what a flush takes in any case, which says nothing of its bytes.
+        let least = self.core.memory.plan.memtable_bytes / 4;
+        let bytes = (filled as u64).max(least);
+        self.backpressure.state.note_flush(bytes, time);
+        self.write.recent.make_room(filled);
+        self.commit_flush(&context, &view, oldest, tables)?;
+        Ok(Ended::Done)
+    }
+
+    /// Merges the oldest frozen generations of leased partitions, the first of which is the job's.
+    fn merge_these(&self, ids: &[PartitionId]) -> Result<Ended> {
+        let plans = self.merge_plans(ids);
+        let Some(first) = plans.first() else {
+            return Ok(Ended::Nothing);
+        };
+        let first = first.partition.id;
+        match self.run_passes(MERGE, &plans) {
+            Err(error) if Some(&first) != ids.first() && error.kind() != ErrorKind::Closed => {
+                // The failure is of another partition than the job's.
+                self.space.note_full(&error);
+                self.job_failed(MERGE, Some(first), &error);
+                Ok(Ended::Discarded)
+            }
+            ended => ended,
+        }
+    }
+
+    /// What is merged of these partitions, in key order, and what rides along.
+    pub(super) fn merge_plans(&self, ids: &[PartitionId]) -> Vec<MergePlan> {
+        let catalog = self.catalog.lock();
+        let version = Arc::clone(&catalog.version);
+        let frozen = self.choices.oldest_frozen(&catalog, ids);
+        drop(catalog);
+        self.choices.merges_of(&version, frozen)
+    }
+
+    /// Merges the oldest frozen generations of a partition, and nothing rides along. False: there
+    /// are none.
+    pub(crate) fn merge_leased(&self, id: PartitionId) -> Result<bool> {
+        let frozen = self.choices.oldest_frozen(&self.catalog.lock(), &[id]);
+        let plans = frozen
+            .into_iter()
+            .map(|(partition, generations)| MergePlan {
+                partition,
+                inputs: MergeInputs::merge(generations),
+            });
+        let ended = self.run_passes(MERGE, &plans.collect::<Vec<_>>())?;
+        Ok(ended != Ended::Nothing)
+    }
+
+    /// Copies the values of a slice.
+    fn run_slice(&self, slice: &Pass) -> Result<Ended> {
+        let plans = self.plans_of(slice, MergeInputs::cluster);
+        let (ran, took, misses) = self
+            .core
+            .beside_look_ups(|| self.run_passes(CLUSTER, &plans));
+        let charged = scan_sources::charged_in_all(&self.read.view.load().version);
+        self.choices.ended(self.core.now(), took, misses, charged);
+        ran
+    }
+
+    fn plans_of(
+        &self,
+        pass: &Pass,
+        inputs: fn(Vec<Arc<RecordFile>>) -> MergeInputs,
+    ) -> Vec<MergePlan> {
+        plans_of(pass, &self.read.view.load().version, inputs)
+    }
+
+    /// Does this in several leased partitions, in key order, as a job of `name`, and commits all of
+    /// it at once. A failure of a later one is noted, and the others are committed if no value has
+    /// been moved.
+    pub(super) fn run_passes(&self, name: JobName, plans: &[MergePlan]) -> Result<Ended> {
+        if plans.is_empty() {
+            return Ok(Ended::Nothing);
+        }
+        self.space.probe_space();
+        let began = self.core.now();
+        let looks = Cell::new(0_u32);
+        let held = partitions_of(plans);
+        let is_awaited = || {
+            looks.set(looks.get() + 1);
+            let for_collection = looks.get().is_multiple_of(LOOKS_FOR_COLLECTION);
+            self.is_merge_due(&held) || for_collection && self.is_collection_due(&held)
+        };
+        // The inputs are chosen; only now the snapshots are listed.
+        let needs = Needs {
+            syncs_late: plans.len() > 1,
+            ..Needs::default()
+        };
+        let context = self.job_context(self.until_closed(), needs);
+        let version = Arc::clone(&self.read.view.load().version);
+        let is_slice = |plan: &MergePlan| plan.inputs.purpose == Purpose::Cluster;
+        let slice = plans.iter().any(is_slice).then_some(Slice {
+            most_bytes: self.choices.slice_bytes(&version),
+            is_awaited: &is_awaited,
+        });
+        let together = merge_together(&context, plans, |partition| MergeRules {
+            inline_value_bytes: self.choices.inline_bytes_of(&version, partition),
+            slice,
+        })?;
+        let ended = match (&together.failed, &together.merged[..]) {
+            (None, _) => Ended::Done,
+            // The others have their turn again without the partition that failed.
+            (Some(_), []) => Ended::Discarded,
+            (Some(_), _) => Ended::InPart,
+        };
+        if let Some((nth, error)) = &together.failed {
+            let plan = &plans[*nth];
+            let version = Arc::clone(&self.read.view.load().version);
+            self.choices.pass_failed(plan, error, &version);
+            if *nth == 0 {
+                return Err(error.clone());
+            }
+            self.space.note_full(error);
+            self.job_failed(name, Some(plan.partition.id), error);
+        }
+        if ended != Ended::Discarded {
+            self.commit_passes(name, &context, plans, together, began)?;
+        }
+        Ok(ended)
+    }
+
+    /// Joins neighbours whose leases are held. A flush that reaches a side meanwhile begins another
+    /// generation there, which is merged as well, some times: so writers that keep two small
+    /// neighbours busy cost merges now and then, and never wait.
+    pub(crate) fn join_leased(&self, sides: [PartitionId; 2]) -> Result<Ended> {
+        for round in 0..=JOIN_ROUNDS {
+            match self.try_to_join(sides)? {
+                Attempt::Joined => return Ok(Ended::Done),
+                Attempt::GivenUp => return Ok(Ended::GivenUp),
+                Attempt::ToBeMerged if round == JOIN_ROUNDS => return Ok(Ended::GivenUp),
+                Attempt::ToBeMerged => {}
+            }
+            for side in sides {
+                if !self.merge_frozen(side)? {
+                    return Ok(Ended::GivenUp);
+                }
+            }
+        }
+        Ok(Ended::GivenUp)
+    }
+
+    /// Merges what is frozen of a side. False: a merge has failed, which is noted.
+    fn merge_frozen(&self, side: PartitionId) -> Result<bool> {
+        for _ in 0..MAX_GENERATIONS {
+            match self.merge_leased(side) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.space.note_full(&error);
+                    if error.kind() == ErrorKind::Closed {
+                        return Err(error);
+                    }
+                    self.job_failed(MERGE, Some(side), &error);
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Makes the pointer index of a table that wants one. False: none does any more.
@@ -375,3 +336,8 @@ impl Background {
         Ok(Ended::Done)
     }
 }
+
+#[cfg(test)]
+mod join_tests;
+#[cfg(test)]
+mod merge_tests;

@@ -19,7 +19,7 @@ mod targets;
 
 pub(crate) use partition_figures::PartitionFigures;
 pub(crate) use state::{CatalogState, FlushBlock};
-pub(crate) use targets::Targets;
+pub(crate) use targets::{Targets, indexes_of};
 
 use crate::base::keys::{GenerationId, PartitionId};
 use crate::base::seeded::{seeded, slip};

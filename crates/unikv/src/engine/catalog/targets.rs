@@ -5,12 +5,18 @@
 //!
 //! Kept under the catalog's lock.
 
-use super::CatalogState;
+use super::{Catalog, CatalogState, Indexes};
 use crate::base::keys::PartitionId;
-use crate::jobs::flush::placing::{FlushTarget, GenerationLimits, MAX_GENERATIONS};
+use crate::base::sync::MutexGuard;
+use crate::error::Result;
+use crate::jobs::flush::FlushedTable;
+use crate::jobs::flush::placing::{
+    FlushTarget, GenerationLimits, MAX_GENERATIONS, Placed, PlacingContext, place,
+};
 use crate::version::{Generation, Partition, Version};
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// Per partition the generation that takes tables. A generation that is no target is frozen.
 pub(crate) struct Targets(HashMap<PartitionId, FlushTarget>);
@@ -97,6 +103,43 @@ impl CatalogState {
         self.note_target(id);
         Some(before)
     }
+}
+
+impl Catalog {
+    /// Gives tables their places in the partitions. This may read key sections, so it is done
+    /// without the lock; what was split or frozen meanwhile is gone over with it, and that reads no
+    /// section, because new generations begin there, and little of key tables that a merge has just
+    /// made.
+    pub(crate) fn place_tables(
+        &self,
+        tables: &[FlushedTable],
+    ) -> Result<(MutexGuard<'_, CatalogState>, Vec<Placed>)> {
+        let mut catalog = self.lock();
+        let (version, targets) = catalog.reserve(tables);
+        let last_generation = Arc::clone(&catalog.last_generation);
+        drop(catalog);
+        let context = PlacingContext {
+            limits: self.space.generation_limits(&version),
+            hash_seed: self.core.hash_seed,
+            last_generation: &last_generation,
+        };
+        let placed = place(&context, tables, &version, &targets, Vec::new())?;
+        let catalog = self.lock();
+        let (version, targets) = (&catalog.version, &catalog.targets);
+        let placed = place(&context, tables, version, targets, placed)?;
+        Ok((catalog, placed))
+    }
+}
+
+/// The hash indexes that are published with placed tables.
+pub(crate) fn indexes_of(placed: &[Placed]) -> Indexes {
+    let each = placed.iter().flat_map(|p| {
+        let of = p.partition;
+        p.indexes
+            .iter()
+            .map(move |(g, index)| ((of, *g), Arc::clone(index)))
+    });
+    each.collect()
 }
 
 #[cfg(test)]

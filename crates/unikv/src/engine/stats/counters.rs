@@ -7,6 +7,7 @@ use crate::engine::stats::lifetime::LifetimeStats;
 use crate::engine::stats::stalls::Stalls;
 use crate::engine::stats::table::each_counter;
 use crate::events::StallCause;
+use crate::jobs::compact::parts::Purpose;
 use crate::memtable::Batch;
 use crate::partition::scan_sources;
 use crate::version::Version;
@@ -77,10 +78,37 @@ impl EngineCounters {
         }
     }
 
-    /// Counts a merge of a partition.
-    pub(crate) fn count_merge(&self, partition: PartitionId) {
-        self.merges.fetch_add(1, Ordering::Relaxed);
-        *self.partition_merges.lock().entry(partition).or_default() += 1;
+    /// Counts a flush that wrote this much.
+    pub(crate) fn count_flush(&self, bytes: u64) {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        self.flush_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a scan merge that wrote this much.
+    pub(crate) fn count_scan_merge(&self, bytes: u64) {
+        self.scan_merges.fetch_add(1, Ordering::Relaxed);
+        self.scan_merge_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a pass over a partition that wrote `bytes`, of which `copied` are records.
+    pub(crate) fn count_pass(
+        &self,
+        purpose: Purpose,
+        partition: PartitionId,
+        bytes: u64,
+        copied: u64,
+    ) {
+        let (passes, all, of_them) = match purpose {
+            Purpose::Merge => {
+                *self.partition_merges.lock().entry(partition).or_default() += 1;
+                (&self.merges, &self.merge_bytes, &self.merge_copied_bytes)
+            }
+            Purpose::Collect => (&self.gcs, &self.gc_bytes, &self.gc_copied_bytes),
+            Purpose::Cluster => (&self.clusterings, &self.merge_bytes, &self.clustered_bytes),
+        };
+        passes.fetch_add(1, Ordering::Relaxed);
+        all.fetch_add(bytes, Ordering::Relaxed);
+        of_them.fetch_add(copied, Ordering::Relaxed);
     }
 
     /// Merges of each partition since it came to be.

@@ -3,7 +3,7 @@
 use super::{Machine, Model, same};
 use crate::Db;
 use crate::base::keys::FileNumber;
-use crate::engine::background::kinds::flush::indexes_of;
+use crate::engine::catalog::indexes_of;
 use crate::engine::open::recovery::build_version;
 use crate::jobs::Needs;
 use crate::jobs::flush::flush;

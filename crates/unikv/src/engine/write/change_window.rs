@@ -14,6 +14,7 @@ use super::{Commit, WritePath};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
+use crate::partition::MemtableHandle;
 use crate::version::edit::history::{History, LoggedChange};
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -129,6 +130,30 @@ impl WritePath {
         Some(Box::new(History {
             from: self.wal_sync.window_from(),
             changes,
+            ..History::default()
+        }))
+    }
+
+    /// Keeps the files of large values for those that follow the changes; what the manifest is to
+    /// hold of them. Newest first, as the memtables are sealed.
+    pub(crate) fn keep_for_followers(&self, memtables: &[MemtableHandle]) -> Option<Box<History>> {
+        if self.core.options.change_window_bytes == 0 {
+            return None;
+        }
+        let mut files = Vec::new();
+        for memtable in memtables.iter().rev() {
+            let large = memtable.large.all();
+            let Some(until) = memtable.table.max_seq() else {
+                continue;
+            };
+            self.core.window_files.keep(until, &large);
+            files.extend(large.iter().map(|file| (until, file.meta().number)));
+        }
+        let (until, _) = *files.last()?;
+        Some(Box::new(History {
+            // No further than the tables reach: a crash may take the rest.
+            from: self.wal_sync.window_from().min(until),
+            files,
             ..History::default()
         }))
     }

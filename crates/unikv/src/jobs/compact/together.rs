@@ -4,6 +4,7 @@
 //! Invariant: where a pass fails after values have moved, nothing of the others is kept: a value
 //! may have been written in part.
 
+use crate::base::keys::FileNumber;
 use crate::base::seeded::{seeded, slip};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
@@ -12,6 +13,7 @@ use crate::jobs::compact::moved_values::MovedValues;
 use crate::jobs::compact::parts::{MergePlan, MergeRules, Merged, Purpose};
 use crate::record::RecordFileMeta;
 use crate::version::Partition;
+use crate::version::edit::VersionEdit;
 use std::mem;
 
 /// What a job of several passes has made.
@@ -22,6 +24,30 @@ pub(crate) struct Together {
     pub(crate) record_files: Vec<RecordFileMeta>,
     /// The place of the plan whose pass has failed, and why.
     pub(crate) failed: Option<(usize, Error)>,
+}
+
+impl Together {
+    /// The edit that lists what these plans have made, and where records stood that have moved.
+    pub(crate) fn edit(self, plans: &[MergePlan]) -> (VersionEdit, Vec<(FileNumber, u64)>) {
+        let mut edit = VersionEdit {
+            record_files: self.record_files,
+            ..VersionEdit::default()
+        };
+        let mut moved = Vec::new();
+        for (plan, mut merged) in plans.iter().zip(self.merged) {
+            let id = plan.partition.id;
+            let key_tables = merged.key_tables.into_iter();
+            edit.key_tables.extend(key_tables.map(|table| (id, table)));
+            let dropped = merged.dropped_key_tables.into_iter();
+            edit.dropped_key_tables
+                .extend(dropped.map(|number| (id, number)));
+            let generations = plan.inputs.generations.iter();
+            edit.dropped_generations
+                .extend(generations.map(|generation| (id, generation.id)));
+            moved.append(&mut merged.moved);
+        }
+        (edit, moved)
+    }
 }
 
 /// Runs the passes in their order, by the `rules` of each partition. A slice ends before the next

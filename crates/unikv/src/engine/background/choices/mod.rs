@@ -4,6 +4,7 @@
 //! Locks: those inside, leaves.
 
 mod collections;
+pub(super) mod passes;
 mod rounds;
 mod slices;
 
@@ -94,15 +95,6 @@ impl Choices {
     /// Whether a slice has failed there.
     fn has_failed(&self, partition: PartitionId) -> bool {
         self.failed.lock().contains(&partition)
-    }
-
-    /// A merge that took victims along has failed: the next one goes without.
-    pub(crate) fn failed_with_victims(&self, partition: PartitionId) {
-        self.failed_with_victims.lock().insert(partition);
-    }
-
-    pub(crate) fn have_failed_with_victims(&self, partition: PartitionId) -> bool {
-        self.failed_with_victims.lock().contains(&partition)
     }
 
     /// A pass in the partition is committed.

@@ -1,5 +1,10 @@
 //! Joins of neighbours, those that need no merge before others, and the smallest first, so that
 //! many grow together evenly.
+//!
+//! Nobody waits for a join, so there is none while flushes wait for merges. One that needs no merge
+//! costs no more than its edit, and comes before merges; another comes after splits and after the
+//! merges that are due, or takes its turn among these. While the disk is full nothing is joined:
+//! partitions are split then so that their merges fit.
 
 use super::never;
 use crate::base::keys::PartitionId;

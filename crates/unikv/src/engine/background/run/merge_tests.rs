@@ -2,7 +2,7 @@ use super::*;
 use crate::base::file_names;
 use crate::base::keys::FileNumber;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, SeqNo};
-use crate::base::sync::atomic::AtomicU64;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::db::Db;
 use crate::engine::catalog::CatalogState;
 use crate::engine::tests::common::{delete, key, put, version};
@@ -13,6 +13,7 @@ use crate::jobs::plan::rules::merge::most_urgent;
 use crate::jobs::plan::{Filter, Why};
 use crate::key_table::EntryValue;
 use crate::record::RecordFile;
+use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use crate::vfs::sim::{Fault, Keep, Op};
 use crate::{Options, Snapshot};
@@ -121,7 +122,7 @@ fn with_a_collection_to_run(
     let partition = Arc::clone(&version(&db).partitions()[0]);
     let inputs = MergeInputs::merge(partition.generations.clone());
     let merge = MergePlan { partition, inputs };
-    engine.background.run_plan(&merge).unwrap();
+    engine.background.run_passes(MERGE, &[merge]).unwrap();
     let inputs = MergeInputs::collect(victims(&db));
     let plan = MergePlan {
         partition: Arc::clone(&version(&db).partitions()[0]),
@@ -147,7 +148,7 @@ fn a_power_cut_at_any_call_of_a_collection_leaves_all_or_nothing_of_it() {
         };
         assert!(places(&db).values().any(older), "for the snapshot alone");
         let begin = machine.disk.calls();
-        db.0.engine.background.run_plan(&plan).unwrap();
+        db.0.engine.background.run_passes(MERGE, &[plan]).unwrap();
         let calls = machine.disk.calls() - begin;
         let stats = db.stats();
         assert!(stats.gcs == 1 && stats.gc_copied_bytes > 0, "{stats:#?}");
@@ -174,7 +175,11 @@ fn a_power_cut_at_any_call_of_a_collection_leaves_all_or_nothing_of_it() {
             let (db, _snapshot, plan) =
                 with_a_collection_to_run(&machine, options.clone(), &mut model);
             machine.cut_power_after(call);
-            let committed = db.0.engine.background.run_plan(&plan).is_ok();
+            let committed =
+                db.0.engine
+                    .background
+                    .run_passes(MERGE, std::slice::from_ref(&plan))
+                    .is_ok();
             let after = Machine {
                 disk: machine.disk.power_cut(keep),
                 seed: 41,

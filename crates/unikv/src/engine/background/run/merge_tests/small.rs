@@ -3,7 +3,7 @@
 use super::{MergePlan, freeze_all, version};
 use crate::base::keys::PartitionId;
 use crate::engine::background::Ended;
-use crate::engine::background::kinds::merge::MAX_MERGED;
+use crate::engine::background::choices::passes::MAX_MERGED;
 use crate::engine::health::{COLLECT, MERGE};
 use crate::engine::tests::{Machine, small};
 use crate::jobs::compact::gc;
@@ -198,14 +198,7 @@ fn a_merge_reads_no_more_of_a_shared_table_than_its_share() {
     let trace = FileTrace::begin(&machine.disk, table.file.path());
     let background = &db.0.engine.background;
     let merge = |p: &Arc<Partition>| {
-        let catalog = db.0.engine.catalog.lock();
-        let generations = background.oldest_frozen(&catalog, p);
-        drop(catalog);
-        let inputs = MergeInputs::merge(generations);
-        let partition = Arc::clone(p);
-        background
-            .run_plan(&MergePlan { partition, inputs })
-            .unwrap();
+        assert!(background.merge_leased(p.id).unwrap());
         let events = trace.take();
         let read: u64 = reads(&events).iter().map(|at| at.end - at.start).sum();
         (read, prefetches(&events))
@@ -384,7 +377,7 @@ fn collections_of_small_partitions_share_a_file() {
     let plans = littered_keyspaces(&db);
     let before = record_files(&db);
     let background = &db.0.engine.background;
-    background.run_plans(COLLECT, &plans).unwrap();
+    background.run_passes(COLLECT, &plans).unwrap();
     let after = record_files(&db);
     assert!(!after.contains(&plans[0].inputs.victims[0].meta().number.0));
     let new = after.iter().filter(|number| !before.contains(number));
@@ -425,7 +418,7 @@ fn collections_share_a_file_if_their_values_have_one_dictionary() {
     let plans = littered(&db, &keyspaces(&db, LITTERED), put);
     let before = record_files(&db);
     let background = &db.0.engine.background;
-    background.run_plans(COLLECT, &plans).unwrap();
+    background.run_passes(COLLECT, &plans).unwrap();
     let version = version(&db);
     let new = version.record_files().iter().map(|file| file.meta());
     let new: Vec<_> = new
@@ -449,7 +442,7 @@ fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
     let name = failing.file_name().unwrap().to_str().unwrap();
     machine.disk.set_rules(vec![rule.path(&format!("*{name}"))]);
     let background = &db.0.engine.background;
-    let ended = background.run_plans(COLLECT, &plans).unwrap();
+    let ended = background.run_passes(COLLECT, &plans).unwrap();
     assert_eq!(ended, Ended::Discarded);
     let failed = |plan: &MergePlan| {
         let health = &background.core.health;
@@ -461,9 +454,9 @@ fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
     machine.disk.clear_faults();
     // The others go on without it, and the file stays for that one.
     let last = plans.remove(3);
-    background.run_plans(COLLECT, &plans).unwrap();
+    background.run_passes(COLLECT, &plans).unwrap();
     nothing_is_lost(&db);
-    background.run_plan(&last).unwrap();
+    background.run_passes(MERGE, &[last]).unwrap();
     assert_eq!(db.stats().gcs, LITTERED as u64);
     nothing_is_lost(&db);
     drop(db);
@@ -480,12 +473,12 @@ fn of_collections_whose_first_file_cannot_be_ended_none_is_listed() {
     let rule = Rule::new(Fault::Fail(io::ErrorKind::Other)).on(&[Op::Finish]);
     machine.disk.set_rules(vec![rule.path("*.rec").nth(1)]);
     let background = &db.0.engine.background;
-    background.run_plans(COLLECT, &plans).unwrap();
+    background.run_passes(COLLECT, &plans).unwrap();
     assert_eq!((db.stats().gcs, record_files(&db)), (0, before));
     assert_eq!(machine.disk.file_names(), files, "nothing is left");
     machine.disk.clear_faults();
     nothing_is_lost(&db);
-    background.run_plans(COLLECT, &plans).unwrap();
+    background.run_passes(COLLECT, &plans).unwrap();
     assert_eq!(db.stats().gcs, LITTERED as u64);
     nothing_is_lost(&db);
     drop(db);

@@ -17,6 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+type Sides = [PartitionId; 2];
+
 const KEYS: u32 = 300;
 
 /// Never splits, and joins whatever there is.
