@@ -3,6 +3,7 @@
 //!
 //! One choice of victims serves many partitions ([`Round`]), and small partitions share a job.
 
+use super::passes::pass_over;
 use super::{Choices, Look, Round};
 use crate::base::keys::PartitionId;
 use crate::error::Error;
@@ -41,10 +42,7 @@ impl Choices {
         // While the disk is full, each pass may leave room for other victims than before.
         if filter != Filter::Worker || self.space.tight_space().is_some() {
             let (victims, partition) = self.first_collection(version, &may)?;
-            return Some(Pass {
-                partitions: vec![partition.id],
-                files: victims.iter().map(|file| file.meta().number).collect(),
-            });
+            return Some(pass_over(vec![partition.id], &victims));
         }
         let scope = self.due_scope(version, &may);
         let rounds = &self.collections;
@@ -108,8 +106,7 @@ impl Choices {
         };
         let most_bytes = self.most_together_bytes(version);
         let partitions = self.collections.next(round, most_bytes, &look)?;
-        let files = victims.iter().map(|file| file.meta().number).collect();
-        Some(Pass { partitions, files })
+        Some(pass_over(partitions, &victims))
     }
 
     /// Makes a new choice in the place of the present one, if anything is to be reclaimed.

@@ -136,6 +136,12 @@ impl Choices {
     }
 }
 
+/// A pass over these partitions that moves what they have in `victims`.
+pub(super) fn pass_over(partitions: Vec<PartitionId>, victims: &[Arc<RecordFile>]) -> Pass {
+    let files = victims.iter().map(|file| file.meta().number).collect();
+    Pass { partitions, files }
+}
+
 /// What a pass does in each of its partitions.
 pub(crate) fn plans_of(
     pass: &Pass,

@@ -11,6 +11,7 @@
 //!   left follows from the version; the next slice takes from the same choice ([`Round`]).
 //! - It is for speed alone: one that fails is no failure of the database.
 
+use super::passes::pass_over;
 use super::{Choice, Choices, Look, MOST_TOGETHER_BYTES, Round};
 use crate::base::keys::FileNumber;
 use crate::base::seeded::{seeded, slip};
@@ -113,8 +114,7 @@ impl Choices {
             },
         };
         let partitions = rounds.next(&round, most_bytes, &look)?;
-        let files = victims.iter().map(|file| file.meta().number).collect();
-        Some(Pass { partitions, files })
+        Some(pass_over(partitions, &victims))
     }
 
     /// Makes a new choice. Its first slice.
