@@ -121,7 +121,7 @@ pub enum Op {
     Quiesce,
     /// `collect_garbage`.
     CollectGarbage,
-    /// `approximate_size` and `middle_key`.
+    /// `approximate_size` and `split_key`.
     Measure(Range),
     /// `options`, `stats`, `garbage` and `recovery`.
     Look,

@@ -834,7 +834,9 @@ const CASES: &[Case] = &[
     // Range tombstones.
     Case(
         Seeded::DamagedRangesAreEmpty,
-        unit("db::delete_range::tests::a_damaged_list_of_ranges_is_an_error_for_what_it_may_cover"),
+        unit(
+            "db::writable::delete_range_tests::a_damaged_list_of_ranges_is_an_error_for_what_it_may_cover",
+        ),
         0,
     ),
     Case(Seeded::MergedRangesLost, Histories, 0),
@@ -845,7 +847,9 @@ const CASES: &[Case] = &[
     ),
     Case(
         Seeded::RangesUnread,
-        unit("db::delete_range::tests::range_tombstones_of_tables_are_in_memory_before_a_read"),
+        unit(
+            "db::writable::delete_range_tests::range_tombstones_of_tables_are_in_memory_before_a_read",
+        ),
         0,
     ),
     Case(Seeded::RangeNeedsKey, Histories, 0),
@@ -853,7 +857,9 @@ const CASES: &[Case] = &[
     Case(Seeded::SkipUndeleted, Histories, 0),
     Case(
         Seeded::ClearPastPiece,
-        unit("db::delete_range::tests::a_cursor_goes_back_within_a_block_to_where_it_is_deleted"),
+        unit(
+            "db::writable::delete_range_tests::a_cursor_goes_back_within_a_block_to_where_it_is_deleted",
+        ),
         0,
     ),
     Case(Seeded::MergeForgetsRanges, Histories, 0),
@@ -862,7 +868,7 @@ const CASES: &[Case] = &[
     Case(
         Seeded::RangeDeletesNotCompared,
         unit(
-            "db::delete_range::tests::transactions_see_their_own_range_deletes_and_conflict_with_those_of_others",
+            "db::writable::delete_range_tests::transactions_see_their_own_range_deletes_and_conflict_with_those_of_others",
         ),
         0,
     ),

@@ -120,7 +120,7 @@ struct Readme;
 #[doc = include_str!("../guide.md")]
 struct Guide;
 
-pub use base::bounds::KeyBounds;
+pub use base::bounds::{KeyBounds, Prefix};
 /// Mistakes to be made on demand, in the build that tests the tests.
 #[cfg(unikv_seeded_bugs)]
 pub use base::seeded::Seeded;

@@ -183,7 +183,7 @@ fn call_all(db: &Db) {
     forked("compact_range", db.compact_range("a".."b"));
     forked("quiesce", db.quiesce());
     forked("approximate_size", db.approximate_size(..));
-    forked("middle_key", db.middle_key(..));
+    forked("split_key", db.split_key(..));
     forked("collect_garbage", db.collect_garbage());
     assert_eq!(db.mark(), None::<Bytes>);
     assert_eq!(db.stats().puts, 0);

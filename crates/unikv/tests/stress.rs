@@ -180,7 +180,7 @@ fn maintain(db: &Db, end: &AtomicBool) {
             3 => db.release_views(),
             4 => db.sync().unwrap(),
             5 => drop((db.stats(), db.garbage(), db.mark())),
-            6 => drop(db.middle_key(..).unwrap()),
+            6 => drop(db.split_key(..).unwrap()),
             _ => db.flush().unwrap(),
         }
     }

@@ -50,7 +50,7 @@ impl Ingest {
                 // A record without an expiry has none here, whatever the keyspace says by default.
                 None => Expiry::Never,
             };
-            let written = ingest.write_expiring(&lines.key, &lines.value, expiry);
+            let written = ingest.put_expiring(&lines.key, &lines.value, expiry);
             written.map_err(|error| Failure::from(error).at(&lines.place()))?;
         }
         let records = ingest.commit()?;

@@ -26,7 +26,7 @@ impl Runner {
             size <= all && all <= 2 * disk,
             "{size} bytes in a range of {all}, {disk} on disk"
         );
-        let middle = self.must("middle_key", self.db().middle_key(bounds.clone()))?;
+        let middle = self.must("split_key", self.db().split_key(bounds.clone()))?;
         if let Some(middle) = middle {
             let bounds = (
                 bounds.0.as_ref().map(|key| &key[..]),

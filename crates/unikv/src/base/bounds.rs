@@ -21,6 +21,58 @@ impl KeyBounds for RangeFull {
     }
 }
 
+/// All keys that begin with some bytes, wherever a range of keys is taken.
+///
+/// ```
+/// # let dir = std::env::temp_dir().join(format!("unikv-prefix-{}", std::process::id()));
+/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// use unikv::Prefix;
+///
+/// db.put("user/1", "Ada")?;
+/// db.put("user/2", "Bob")?;
+/// db.put("visit/1", "Ada")?;
+/// assert_eq!(db.keys(Prefix::new("user/")).count(), 2);
+/// # db.close()?;
+/// # unikv::Db::destroy(&dir)?;
+/// # unikv::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    start: Vec<u8>,
+    /// The first key after; `None`: there is no greater one.
+    end: Option<Vec<u8>>,
+}
+
+impl Prefix {
+    /// The keys that begin with `prefix`.
+    pub fn new(prefix: impl AsRef<[u8]>) -> Prefix {
+        let start = prefix.as_ref().to_vec();
+        let mut end = start.clone();
+        while end.last() == Some(&u8::MAX) {
+            end.pop();
+        }
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let end = (!end.is_empty()).then_some(end);
+        Prefix { start, end }
+    }
+}
+
+impl KeyBounds for Prefix {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        let end = self.end.as_deref();
+        let end = end.map_or(Bound::Unbounded, Bound::Excluded);
+        (Bound::Included(&self.start), end)
+    }
+}
+
+impl<T: KeyBounds> KeyBounds for &T {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (*self).bounds()
+    }
+}
+
 macro_rules! ranges {
     ($($range:ty),* $(,)?) => {$(
         impl<K: AsRef<[u8]>> KeyBounds for $range {

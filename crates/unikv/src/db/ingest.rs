@@ -1,11 +1,8 @@
 //! Storing sorted keys all at once, as a stream or step by step.
 
-use crate::base::keys::KeyspaceId;
-use crate::db::Db;
-use crate::db::keyspace::Keyspace;
 use crate::engine::background::ingest::Ingest as Inner;
-use crate::engine::background::ingest::entry::{Expiry, SortedEntry};
-use crate::error::{Error, Result};
+use crate::engine::background::ingest::entry::Expiry;
+use crate::error::Result;
 use std::fmt;
 use std::io::Read;
 
@@ -18,107 +15,6 @@ use std::io::Read;
 /// While it is there the database is not closed: closing waits for its end. So it must not be held
 /// by the thread that closes.
 pub struct Ingest<'db>(pub(crate) Inner<'db>);
-
-impl Db {
-    /// Begins to store sorted keys of the default keyspace all at once. For a stream that is there
-    /// already, there is [`Db::ingest_sorted`], which says more.
-    ///
-    /// # Errors
-    /// `DiskFull`, `Io` and `WritesSuspended` where nothing can be written; `Closed`.
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-ingest-steps-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// db.put("banana", "yellow")?;
-    /// let mut fruit = db.ingest()?;
-    /// fruit.write("apple", "red")?;
-    /// fruit.remove("banana")?;
-    /// fruit.write_reader("cherry", &mut "dark red".as_bytes(), None)?;
-    /// assert_eq!(db.get("apple")?, None);
-    /// assert_eq!(fruit.commit()?, 3);
-    /// assert_eq!(db.get("apple")?.as_deref(), Some(&b"red"[..]));
-    /// assert_eq!(db.get("banana")?, None);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    pub fn ingest(&self) -> Result<Ingest<'_>> {
-        Ok(Ingest(Inner::begin(
-            &self.0.engine.background,
-            KeyspaceId::DEFAULT,
-        )?))
-    }
-
-    /// Stores a sorted stream all at once: values, and `None` for keys to be removed. It goes
-    /// straight into files, without log and memtable, in memory that does not grow with its length;
-    /// nothing of it is visible before all of it is, and when this returns it survives a power cut.
-    /// It is newer than every write that returned before the whole stream was read, and older than
-    /// those that begin after this returns. The mark, if there is one, is committed with it, as
-    /// [`Batch::set_mark`](crate::Batch::set_mark) says. Returns the number of entries.
-    ///
-    /// Made for large streams: memtables are flushed first, and what is ingested is merged soon.
-    /// Closing the database waits for the next entry of the stream, so the stream itself must not
-    /// close it.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if a key is not greater than the one before or something is longer than
-    /// [`Batch`](crate::Batch) allows; an error of the stream, as it came: then nothing has
-    /// changed. Else as [`Db::flush`]; `WritesSuspended` may leave the outcome unknown until the
-    /// database is reopened.
-    ///
-    /// ```no_run
-    /// # fn main() -> unikv::Result<()> {
-    /// # let db = unikv::Db::open("db", unikv::Options::default())?;
-    /// let squares = (0..1_000_000u64).map(|n| (n.to_be_bytes(), Some((n * n).to_be_bytes())));
-    /// db.ingest_sorted(squares.map(unikv::Result::Ok), Some(b"squares loaded"))?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// With an [`Expiry`](crate::Expiry) beside it, a value expires as that says, else as is usual:
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-ingest-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// use std::time::{Duration, SystemTime};
-    /// use unikv::{Expiry, Ttl};
-    ///
-    /// let hour = Expiry::At(SystemTime::now() + Duration::from_secs(3600));
-    /// let sessions = [("1", Some("Ada"), hour), ("2", Some("root"), Expiry::Never)];
-    /// db.ingest_sorted(sessions.map(unikv::Result::Ok), None)?;
-    /// assert!(matches!(db.ttl("1")?, Some(Ttl::Remaining(_))));
-    /// assert_eq!(db.ttl("2")?, Some(Ttl::Never));
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    pub fn ingest_sorted<T: SortedEntry, E: From<Error>>(
-        &self,
-        entries: impl IntoIterator<Item = std::result::Result<T, E>>,
-        mark: Option<&[u8]>,
-    ) -> std::result::Result<u64, E> {
-        let ingest = Inner::begin(&self.0.engine.background, KeyspaceId::DEFAULT)?;
-        ingest.commit_all(entries, mark)
-    }
-}
-
-impl Keyspace {
-    /// As [`Db::ingest`]. Errors also: `NoSuchKeyspace`.
-    pub fn ingest(&self) -> Result<Ingest<'_>> {
-        let background = &self.handle().engine.background;
-        Ok(Ingest(Inner::begin(background, self.data()?)?))
-    }
-
-    /// As [`Db::ingest_sorted`].
-    pub fn ingest_sorted<T: SortedEntry, E: From<Error>>(
-        &self,
-        entries: impl IntoIterator<Item = std::result::Result<T, E>>,
-        mark: Option<&[u8]>,
-    ) -> std::result::Result<u64, E> {
-        let ingest = Inner::begin(&self.handle().engine.background, self.data()?)?;
-        ingest.commit_all(entries, mark)
-    }
-}
 
 impl Ingest<'_> {
     /// Commits a mark with it, as [`Batch::set_mark`](crate::Batch::set_mark) says.
@@ -134,12 +30,12 @@ impl Ingest<'_> {
     /// # Errors
     /// `InvalidArgument` if the key is not greater than the one before, or something is longer than
     /// [`Batch`](crate::Batch) allows; `DiskFull`, `Io`, `Closed`.
-    pub fn write(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write_expiring(key, value, Expiry::AsUsual)
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_expiring(key, value, Expiry::AsUsual)
     }
 
-    /// Gives `key` a value that expires as `expiry` says. Errors as [`Ingest::write`].
-    pub fn write_expiring(
+    /// Gives `key` a value that expires as `expiry` says. Errors as [`Ingest::put`].
+    pub fn put_expiring(
         &mut self,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
@@ -152,8 +48,8 @@ impl Ingest<'_> {
     /// [`Db::put_reader`] does: a long value is never in memory whole.
     ///
     /// # Errors
-    /// As [`Ingest::write`]; `Io` with the reader's own error as its source.
-    pub fn write_reader(
+    /// As [`Ingest::put`]; `Io` with the reader's own error as its source.
+    pub fn put_reader(
         &mut self,
         key: impl AsRef<[u8]>,
         reader: &mut dyn Read,
@@ -163,8 +59,8 @@ impl Ingest<'_> {
         self.0.add_reader(key.as_ref(), reader, len, expiry)
     }
 
-    /// Removes `key`. Errors as [`Ingest::write`].
-    pub fn remove(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+    /// Removes `key`. Errors as [`Ingest::put`].
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.0.add(key.as_ref(), None, Expiry::Never)
     }
 

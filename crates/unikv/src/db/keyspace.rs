@@ -1,21 +1,22 @@
 //! Keyspaces: ordered spaces of keys beside each other in one database.
 
-use crate::base::bounds::{KeyBounds, engine_bounds};
+use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
 use crate::base::keys::{DatabaseId, KeyspaceId};
 use crate::db::Db;
 use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
+use crate::db::writer::Writer;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
-use crate::engine::write::WritePath;
-use crate::error::{Error, ErrorKind, Result};
-use crate::memtable::Batch;
-use crate::options::{KeyspaceOptions, WriteOptions};
+use crate::error::{Error, Result};
+use crate::memtable::{Batch, Lifetime};
+use crate::options::KeyspaceOptions;
 use crate::version::keyspaces::DEFAULT_NAME;
 use bytes::Bytes;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A keyspace: an ordered space of keys of its own, with the log, the memory and the background of
 /// its database. Cheap to clone; usable from any thread.
@@ -142,66 +143,6 @@ impl Db {
 }
 
 impl Keyspace {
-    /// Stores `value` under `key`. Errors as [`Db::put`]; `NoSuchKeyspace`: nothing has changed.
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, WriteOptions::default())
-    }
-
-    /// As [`Db::put_with`].
-    pub fn put_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: impl Into<WriteOptions>,
-    ) -> Result<()> {
-        let (key, value, options) = (key.as_ref(), value.as_ref(), options.into());
-        let write = &self.handle.engine.write;
-        self.in_data(|data| write.put(data, key, value, options))
-    }
-
-    /// Removes `key`; removing what is not there is no error. Errors as [`Keyspace::put`].
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_with(key, WriteOptions::default())
-    }
-
-    /// As [`Db::delete_with`].
-    pub fn delete_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        options: impl Into<WriteOptions>,
-    ) -> Result<()> {
-        let (key, options) = (key.as_ref(), options.into());
-        self.in_data(|data| {
-            let mut batch = Batch::new();
-            batch.delete_at(data, key);
-            self.handle.engine.write.write(&batch, options, None)
-        })
-    }
-
-    /// The keyspace as it is now, for as long as the snapshot lives.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of_open(&self.handle, self.id)
-    }
-
-    /// As [`Db::compact_range`].
-    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
-        let bounds = engine_bounds(self.data()?, &range);
-        self.handle.engine.background.compact(&bounds)
-    }
-
-    /// As [`Db::approximate_size`].
-    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
-        let bounds = engine_bounds(self.data()?, &range);
-        self.handle.engine.read.approximate_size(&bounds)
-    }
-
-    /// As [`Db::middle_key`].
-    pub fn middle_key(&self, range: impl KeyBounds) -> Result<Option<Bytes>> {
-        let bounds = engine_bounds(self.data()?, &range);
-        let middle = self.handle.engine.read.middle_key(&bounds)?;
-        Ok(middle.map(Bytes::from))
-    }
-
     /// Its name. Errors: `NoSuchKeyspace`.
     pub fn name(&self) -> Result<String> {
         match self.id {
@@ -253,14 +194,6 @@ impl Keyspace {
         self.handle.engine.keyspaces.drop(&[self.id])
     }
 
-    pub(crate) fn handle(&self) -> &Arc<Handle> {
-        &self.handle
-    }
-
-    pub(crate) fn id(&self) -> KeyspaceId {
-        self.id
-    }
-
     fn database(&self) -> DatabaseId {
         self.handle.engine.core.store.database()
     }
@@ -290,35 +223,68 @@ impl Keyspace {
         }
     }
 
-    /// What stands before its keys now.
-    pub(super) fn data(&self) -> Result<KeyspaceId> {
-        Ok(self.handle.engine.read.point(self.source())?.data)
-    }
-
-    /// Calls `write` with the data id, once.
-    pub(super) fn write_once(
-        &self,
-        write: impl FnOnce(&WritePath, KeyspaceId) -> Result<()>,
-    ) -> Result<()> {
-        write(&self.handle.engine.write, self.data()?)
-    }
-
-    /// Calls `write` with the data id, and again if the keyspace has been emptied meanwhile.
-    pub(super) fn in_data(&self, write: impl Fn(KeyspaceId) -> Result<()>) -> Result<()> {
-        let mut data = self.data()?;
-        loop {
-            let written = write(data);
-            let is_gone = |error: &Error| error.kind() == ErrorKind::NoSuchKeyspace;
-            if !written.as_ref().is_err_and(is_gone) {
-                return written;
-            }
-            match self.data()? {
-                now if now == data => return written,
-                now => data = now,
-            }
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer {
+            handle: &self.handle,
+            keyspace: self.id,
         }
     }
+
+    /// What stands before its keys now.
+    pub(super) fn data(&self) -> Result<KeyspaceId> {
+        self.writer().data()
+    }
 }
+
+/// Gives a type these methods, which are about one keyspace.
+macro_rules! scoped {
+    ($type:ty) => {
+        impl $type {
+            /// What is there now, for as long as the snapshot lives.
+            pub fn snapshot(&self) -> Snapshot {
+                let writer = self.writer();
+                Snapshot::of_open(writer.handle, writer.keyspace)
+            }
+
+            /// Merges what the UnsortedStore holds of the partitions that the range meets, whole,
+            /// and waits for that. Drops what is overwritten or deleted there and seen by no
+            /// snapshot. Bytes of values come free with garbage collection. What is written
+            /// meanwhile may stay in the UnsortedStore. Errors as for
+            /// [`Db::flush`](crate::Db::flush).
+            pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
+                let writer = self.writer();
+                let bounds = engine_bounds(writer.data()?, &range);
+                writer.handle.engine.background.compact(&bounds)
+            }
+
+            /// About how many bytes on disk serve the keys in `range`, estimated without reading a
+            /// value: records that are overwritten but not yet merged count, what is only in memory
+            /// does not.
+            ///
+            /// # Errors
+            /// `Corruption` or `Io` if the fences or a key block of a table cannot be read;
+            /// `NoSuchKeyspace`, `Closed`.
+            pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
+                let writer = self.writer();
+                let bounds = engine_bounds(writer.data()?, &range);
+                writer.handle.engine.read.approximate_size(&bounds)
+            }
+
+            /// A key that cuts the data in `range` into two parts of about the same size; it need
+            /// not be stored. `None` if there is too little to cut. Errors as for
+            /// [`Keyspace::approximate_size`](crate::Keyspace::approximate_size).
+            pub fn split_key(&self, range: impl KeyBounds) -> Result<Option<Bytes>> {
+                let writer = self.writer();
+                let bounds = engine_bounds(writer.data()?, &range);
+                let key = writer.handle.engine.read.split_key(&bounds)?;
+                Ok(key.map(Bytes::from))
+            }
+        }
+    };
+}
+
+scoped!(Db);
+scoped!(Keyspace);
 
 impl Snapshot {
     /// The keyspace that has this name now, at the moment of the snapshot; `None` if none has it.
@@ -369,12 +335,47 @@ impl Batch {
     ) -> &mut Batch {
         match keyspace.data() {
             Ok(data) => {
+                let before = self.len();
                 add(self, data);
+                if data == KeyspaceId::DEFAULT {
+                    self.names_default(before);
+                }
                 self.belong_to(keyspace.database());
             }
             Err(error) => self.refuse(error),
         }
         self
+    }
+
+    /// As [`Batch::put_with_ttl`], in the given keyspace: see [`Batch::put_in`].
+    pub fn put_with_ttl_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> &mut Batch {
+        self.add_in(keyspace, |batch, data| {
+            batch.put_for(data, key.as_ref(), value.as_ref(), Lifetime::of(ttl));
+        })
+    }
+
+    /// As [`Batch::delete_range`], in the given keyspace: see [`Batch::put_in`].
+    pub fn delete_range_in(&mut self, keyspace: &Keyspace, range: impl KeyBounds) -> &mut Batch {
+        self.add_in(keyspace, |batch, data| {
+            batch.delete_range_at(engine_bounds(data, &range));
+        })
+    }
+
+    /// As [`Batch::delete_prefix`], in the given keyspace: see [`Batch::put_in`].
+    pub fn delete_prefix_in(
+        &mut self,
+        keyspace: &Keyspace,
+        prefix: impl AsRef<[u8]>,
+    ) -> &mut Batch {
+        self.add_in(keyspace, |batch, data| {
+            batch.delete_range_at(prefix_bounds(data, prefix.as_ref()));
+        })
     }
 }
 

@@ -3,23 +3,21 @@
 //! [`Db`] is a cheap handle; all of them, and the snapshots, iterators and transactions they make,
 //! share one [`crate::engine::Engine`]. The last of all these to go stops the background.
 
+mod atomic;
 mod changes;
 mod checkpoint;
 mod closed;
-mod delete_range;
-mod expiry;
 pub(crate) mod follower;
 pub(crate) mod ingest;
 pub(crate) mod keyspace;
 pub(crate) mod readable;
 pub(crate) mod reader;
 pub(crate) mod snapshot;
-mod streams;
 pub(crate) mod transaction;
+mod writable;
+mod writer;
 
-use crate::base::bounds::{KeyBounds, engine_bounds};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
-use crate::engine::background::ingest::batch::write;
 use crate::engine::handle::Handle;
 use crate::engine::read::source::Source;
 use crate::engine::space::garbage::GarbageStats;
@@ -27,15 +25,14 @@ use crate::engine::stats::Stats;
 use crate::engine::stats::holders::{ClosingReport, DueJob};
 use crate::error::Result;
 use crate::events::{RecoveryReport, TimedOperation};
-use crate::memtable::Batch;
-use crate::options::{EffectiveOptions, Options, WriteOptions};
+use crate::options::{EffectiveOptions, Options};
 use crate::vfs::Env;
 use bytes::Bytes;
 use reader::Reader;
-use snapshot::Snapshot;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use writer::Writer;
 
 impl Options {
     /// Opens the database in directory `dir` with these options: [`Db::open`] the other way round.
@@ -84,65 +81,6 @@ impl Db {
         Ok(Db(Arc::new(handle)))
     }
 
-    /// Stores `value` under `key`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the key is longer than 64 KiB or the value than 1 GiB; then nothing has
-    /// changed, nor after `DiskFull`, `Closed` or `Forked`. After `WritesSuspended`, `Io` and
-    /// `Internal` the outcome is unknown: the write does not show now, and may from the next
-    /// opening on, whole.
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, WriteOptions::default())
-    }
-
-    /// As [`Db::put`], as `options` say: a [`Durability`](crate::Durability), or [`WriteOptions`].
-    ///
-    /// # Errors
-    /// As [`Db::put`]; `WouldBlock` where the write may not wait and would have to: then nothing
-    /// has changed.
-    pub fn put_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        options: impl Into<WriteOptions>,
-    ) -> Result<()> {
-        let write = &self.0.engine.write;
-        let (key, value) = (key.as_ref(), value.as_ref());
-        write.put(KeyspaceId::DEFAULT, key, value, options.into())
-    }
-
-    /// Removes `key`; removing what is not there is no error. Errors as [`Db::put`].
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_with(key, WriteOptions::default())
-    }
-
-    /// As [`Db::delete`], as `options` say. Errors as [`Db::put_with`].
-    pub fn delete_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        options: impl Into<WriteOptions>,
-    ) -> Result<()> {
-        let mut batch = Batch::new();
-        batch.delete(key);
-        self.write_with(&batch, options)
-    }
-
-    /// Commits all operations of a batch or none, in their order, with the durability of the
-    /// options. Errors as [`Db::put`].
-    pub fn write(&self, batch: &Batch) -> Result<()> {
-        self.write_with(batch, WriteOptions::default())
-    }
-
-    /// As [`Db::write`], as `options` say. Errors as [`Db::put_with`].
-    pub fn write_with(&self, batch: &Batch, options: impl Into<WriteOptions>) -> Result<()> {
-        write(&self.0.engine.background, batch, options.into(), None)
-    }
-
-    /// The database as it is now, for as long as the snapshot lives.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of_open(&self.0, KeyspaceId::DEFAULT)
-    }
-
     #[inline]
     fn reader(&self) -> Reader<'_> {
         Reader {
@@ -153,6 +91,13 @@ impl Db {
             },
             moment: None,
             handle: Some(&self.0),
+        }
+    }
+
+    fn writer(&self) -> Writer<'_> {
+        Writer {
+            handle: &self.0,
+            keyspace: KeyspaceId::DEFAULT,
         }
     }
 
@@ -207,14 +152,6 @@ impl Db {
         self.0.engine.background.trust_wall_clock()
     }
 
-    /// As [`Db::compact`], for the keys in `range`: merges what the UnsortedStore holds of the
-    /// partitions that the range meets, whole, and drops what is overwritten or deleted there and
-    /// seen by no snapshot. Bytes of values come free with garbage collection. Errors as
-    /// [`Db::flush`].
-    pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
-        self.0.engine.background.compact(&default_bounds(&range))
-    }
-
     /// The mark of the newest committed write that had one: see [`Batch::set_mark`].
     pub fn mark(&self) -> Option<Bytes> {
         self.0.engine.write.mark()
@@ -237,22 +174,6 @@ impl Db {
         self.0.engine.stats()
     }
 
-    /// About how many bytes on disk serve the keys in `range`, estimated without reading a value:
-    /// records that are overwritten but not yet merged count, what is only in memory does not.
-    ///
-    /// # Errors
-    /// `Corruption` or `Io` if the fences or a key block of a table cannot be read; `Closed`.
-    pub fn approximate_size(&self, range: impl KeyBounds) -> Result<u64> {
-        self.0.engine.read.approximate_size(&default_bounds(&range))
-    }
-
-    /// A key that cuts the data in `range` into two parts of about the same size; it need not be
-    /// stored. `None` if there is too little to cut. Errors as [`Db::approximate_size`].
-    pub fn middle_key(&self, range: impl KeyBounds) -> Result<Option<Bytes>> {
-        let middle = self.0.engine.read.middle_key(&default_bounds(&range))?;
-        Ok(middle.map(Bytes::from))
-    }
-
     /// The jobs of the background that are due, each with its reason: the most urgent one of each
     /// kind that does not run yet, in the order in which workers take them. The jobs that run are
     /// in [`Stats::running_jobs`].
@@ -271,6 +192,11 @@ impl Db {
     /// UnsortedStore only its merge knows: see [`Db::compact`]. Errors as [`Db::flush`].
     pub fn collect_garbage(&self) -> Result<()> {
         self.0.engine.background.collect_garbage()
+    }
+
+    /// The directory of the database, as it was given when it was opened.
+    pub fn path(&self) -> &Path {
+        self.0.engine.core.store.dir()
     }
 
     /// What opening recovered, cut and swept.
@@ -301,11 +227,6 @@ impl Db {
     pub fn close(self) -> Result<ClosingReport> {
         self.0.close()
     }
-}
-
-/// A range of the default keyspace.
-fn default_bounds(range: &impl KeyBounds) -> (Vec<u8>, Vec<u8>) {
-    engine_bounds(KeyspaceId::DEFAULT, range)
 }
 
 impl fmt::Debug for Db {

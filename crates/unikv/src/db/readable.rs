@@ -103,6 +103,12 @@ pub trait Readable {
     /// See [`Db::iter`].
     fn iter(&self) -> Iter;
 
+    /// See [`Db::first_key_value`].
+    fn first_key_value(&self) -> Result<Option<(Bytes, Bytes)>>;
+
+    /// See [`Db::last_key_value`].
+    fn last_key_value(&self) -> Result<Option<(Bytes, Bytes)>>;
+
     /// See [`Db::range`].
     fn range(&self, range: impl KeyBounds) -> Iter;
 
@@ -234,6 +240,18 @@ macro_rules! reads {
                 self.range(..)
             }
 
+            /// The entry with the least key, or `None`. Errors as for
+            /// [`Keyspace::get`](crate::Keyspace::get).
+            pub fn first_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
+                self.iter().next().transpose()
+            }
+
+            /// The entry with the greatest key, or `None`. Errors as for
+            /// [`Keyspace::get`](crate::Keyspace::get).
+            pub fn last_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
+                self.iter().next_back().transpose()
+            }
+
             /// The entries whose keys lie in `range`, as [`Db::iter`](crate::Db::iter).
             pub fn range(&self, range: impl KeyBounds) -> Iter {
                 self.reader().range(&range)
@@ -306,6 +324,14 @@ macro_rules! readable {
                 <$type>::iter(self)
             }
 
+            fn first_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
+                <$type>::first_key_value(self)
+            }
+
+            fn last_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
+                <$type>::last_key_value(self)
+            }
+
             fn range(&self, range: impl KeyBounds) -> Iter {
                 <$type>::range(self, range)
             }
@@ -332,6 +358,29 @@ reads!(Follower);
 reads!(Transaction);
 reads!(TransactionKeyspace<'_>);
 readable!(
+    Db,
+    Keyspace,
+    Snapshot,
+    Follower,
+    Transaction,
+    TransactionKeyspace<'_>
+);
+
+/// Gives types that read as they are now a loop over all entries.
+macro_rules! iterates {
+    ($($type:ty),*) => {$(
+        impl IntoIterator for &$type {
+            type Item = Result<(Bytes, Bytes)>;
+            type IntoIter = Iter;
+
+            fn into_iter(self) -> Iter {
+                self.iter()
+            }
+        }
+    )*};
+}
+
+iterates!(
     Db,
     Keyspace,
     Snapshot,

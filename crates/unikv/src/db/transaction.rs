@@ -9,12 +9,15 @@ use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
 use crate::engine::read::value_reader::ValueReader;
 use crate::error::{Error, Result};
+use crate::memtable::Lifetime;
 use crate::options::WriteOptions;
-use crate::txn::single::{self, Ended, Mismatch, TRIES};
+use crate::txn::single::{self, Ended, TRIES};
 use crate::txn::{Isolation, Txn};
+use crate::vfs::clock::since_1970;
 use bytes::Bytes;
 use std::fmt;
 use std::ops::Range;
+use std::time::{Duration, SystemTime};
 
 /// Reads and writes that take place at one moment, or not at all.
 ///
@@ -112,87 +115,6 @@ impl Db {
             transaction.commit()?;
             Ok(result)
         })
-    }
-
-    /// Puts `new` in the place of the value of `key` if that is `expected`; `None` stands for no
-    /// value. Else returns the value that is there, and changes nothing. Errors as [`Db::put`] and
-    /// [`Db::get`].
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-swap-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// assert!(db.compare_and_swap("owner", None, Some(b"me"))?.is_ok());
-    /// let there = db.compare_and_swap("owner", None, Some(b"you"))?.unwrap_err();
-    /// assert_eq!(there.actual.as_deref(), Some(&b"me"[..]));
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    pub fn compare_and_swap(
-        &self,
-        key: impl AsRef<[u8]>,
-        expected: Option<&[u8]>,
-        new: Option<&[u8]>,
-    ) -> Result<std::result::Result<(), Mismatch>> {
-        single::compare_and_swap(&self.0, KeyspaceId::DEFAULT, key.as_ref(), expected, new)
-    }
-
-    /// Puts what `change` makes of the value of `key` in its place; `None` stands for no value.
-    /// Returns the new value. If another write comes between, `change` is called again. Errors as
-    /// [`Db::put`] and [`Db::get`].
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-update-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// let append = |value: Option<&[u8]>| Some([value.unwrap_or_default(), b"!"].concat());
-    /// db.update_with("greeting", append)?;
-    /// assert_eq!(db.update_with("greeting", append)?.as_deref(), Some(&b"!!"[..]));
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    pub fn update_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Bytes>> {
-        single::update_with(&self.0, KeyspaceId::DEFAULT, key.as_ref(), change)
-    }
-
-    /// Adds `by` to the number that is the value of `key`, 8 bytes, little-endian; no value counts
-    /// as 0. Returns the sum, which is the new value.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the value has another length, or the sum does not fit: then nothing has
-    /// changed. Else as [`Db::put`] and [`Db::get`].
-    pub fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
-        single::increment(&self.0, KeyspaceId::DEFAULT, key.as_ref(), by)
-    }
-}
-
-impl Keyspace {
-    /// As [`Db::compare_and_swap`].
-    pub fn compare_and_swap(
-        &self,
-        key: impl AsRef<[u8]>,
-        expected: Option<&[u8]>,
-        new: Option<&[u8]>,
-    ) -> Result<std::result::Result<(), Mismatch>> {
-        single::compare_and_swap(self.handle(), self.id(), key.as_ref(), expected, new)
-    }
-
-    /// As [`Db::update_with`].
-    pub fn update_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
-    ) -> Result<Option<Bytes>> {
-        single::update_with(self.handle(), self.id(), key.as_ref(), change)
-    }
-
-    /// As [`Db::increment`].
-    pub fn increment(&self, key: impl AsRef<[u8]>, by: i64) -> Result<i64> {
-        single::increment(self.handle(), self.id(), key.as_ref(), by)
     }
 }
 
@@ -315,6 +237,68 @@ impl Transaction {
             txn: &self.0,
             keyspace: KeyspaceId::DEFAULT,
         }
+    }
+}
+
+impl Transaction {
+    /// As [`Transaction::put`]; the value expires when `ttl` has passed since the commit: see
+    /// [`WriteOptions::ttl`](crate::WriteOptions::ttl). Errors as there; `InvalidArgument` if `ttl`
+    /// is zero.
+    pub fn put_with_ttl(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        self.put_for(KeyspaceId::DEFAULT, key.as_ref(), value.as_ref(), ttl)
+    }
+
+    /// As [`Transaction::put_with_ttl`], in another keyspace. Errors as [`Transaction::put_in`].
+    pub fn put_with_ttl_in(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let keyspace = self.id_of(keyspace);
+        self.put_for(keyspace, key.as_ref(), value.as_ref(), ttl)
+    }
+
+    fn put_for(
+        &mut self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        ttl: Duration,
+    ) -> Result<()> {
+        let lifetime = Lifetime::of(ttl)?;
+        self.txn_mut()
+            .write_for(keyspace, key, Some(value), lifetime)
+    }
+
+    /// Has the value of `key` expire when `ttl` has passed since the commit; whether there is a
+    /// value. The key counts as read and written. Errors as [`Transaction::put_with_ttl`] and
+    /// [`Db::get`].
+    pub fn expire(&mut self, key: impl AsRef<[u8]>, ttl: Duration) -> Result<bool> {
+        let lifetime = Lifetime::of(ttl)?;
+        let txn = self.txn_mut();
+        txn.set_lifetime(KeyspaceId::DEFAULT, key.as_ref(), lifetime)
+    }
+
+    /// Has the value of `key` expire at `time`, as [`Db::expire_at`]. Errors as
+    /// [`Transaction::expire`].
+    pub fn expire_at(&mut self, key: impl AsRef<[u8]>, time: SystemTime) -> Result<bool> {
+        let lifetime = Lifetime::until(since_1970(time));
+        let txn = self.txn_mut();
+        txn.set_lifetime(KeyspaceId::DEFAULT, key.as_ref(), lifetime)
+    }
+
+    /// Has the value of `key` never expire; whether it would have. Errors as
+    /// [`Transaction::expire`].
+    pub fn persist(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let before = self.txn_mut().persist(KeyspaceId::DEFAULT, key.as_ref())?;
+        Ok(matches!(before, Some(Ttl::Remaining(_))))
     }
 }
 

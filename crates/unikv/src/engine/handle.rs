@@ -1,9 +1,11 @@
 //! What all handles of an open database share: the engine and its background. Snapshots, iterators
 //! and transactions keep it, too. It ends with the last of all these, on the thread that drops it.
 //!
-//! Locks: `workers`, held while they are started and while they are waited for; `delivery`, a leaf.
+//! Locks: `turns`, each held over a transaction, before all others; `workers`, held while they are
+//! started and while they are waited for; `delivery`, a leaf.
 
-use crate::base::sync::Mutex;
+use crate::base::keys::KeyspaceId;
+use crate::base::sync::{Mutex, MutexGuard};
 use crate::engine::background::workers;
 use crate::engine::read::moment::KeepsOpen;
 use crate::engine::stats::holders::ClosingReport;
@@ -23,13 +25,23 @@ pub(crate) struct Handle {
     pub(crate) recovery: RecoveryReport,
     /// Delivers events. It ends last.
     delivery: Mutex<Option<Box<dyn JoinHandle>>>,
+    /// Of those who take entries away.
+    turns: [Mutex<()>; TURNS],
 }
+
+/// As many keyspaces may have entries taken away beside each other, with luck.
+const TURNS: usize = 16;
 
 impl Handle {
     /// Opens the database in `dir` and starts its background.
     pub(crate) fn open(env: Env, dir: &Path, options: Options) -> Result<Handle> {
         let (engine, recovery) = open::open(env, dir, options)?;
         Handle::start(engine, recovery)
+    }
+
+    /// The turn of the caller to take an entry of a keyspace away.
+    pub(crate) fn turn(&self, keyspace: KeyspaceId) -> MutexGuard<'_, ()> {
+        self.turns[keyspace.0 as usize % TURNS].lock()
     }
 
     /// What keeps the database open.
@@ -43,6 +55,7 @@ impl Handle {
             workers: Mutex::new(Vec::new()),
             recovery,
             delivery: Mutex::default(),
+            turns: Default::default(),
         };
         handle.begin_delivery()?;
         workers::spawn(&handle.engine.background, &mut handle.workers.lock())?;

@@ -341,13 +341,13 @@ fn every_damaged_byte_and_every_cut_is_found() {
     let (db, _runtime) = machine.open(small());
     let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
     let mut ingest = space.ingest().unwrap();
-    ingest.write("apple", "red").unwrap();
+    ingest.put("apple", "red").unwrap();
     let at = std::time::UNIX_EPOCH + Duration::from_secs(1 << 33);
     ingest
-        .write_expiring("banana", "yellow", Expiry::At(at))
+        .put_expiring("banana", "yellow", Expiry::At(at))
         .unwrap();
-    ingest.write("large", vec![3; LARGE_BYTES + 700]).unwrap();
-    ingest.write("quince", "").unwrap();
+    ingest.put("large", vec![3; LARGE_BYTES + 700]).unwrap();
+    ingest.put("quince", "").unwrap();
     ingest.commit().unwrap();
     let made = space.export(.., PATH).unwrap();
     let good = machine.disk.read_file(Path::new(PATH)).unwrap();
@@ -491,25 +491,25 @@ fn an_ingest_in_steps_is_stored_whole_or_not_at_all() {
     let files = || machine.disk.file_names().len();
     let before = files();
     let mut dropped = db.ingest().unwrap();
-    dropped.write("a", vec![1; 5000]).unwrap();
+    dropped.put("a", vec![1; 5000]).unwrap();
     dropped
-        .write_reader("b", &mut &vec![2; 1 << 20][..], None)
+        .put_reader("b", &mut &vec![2; 1 << 20][..], None)
         .unwrap();
     assert!(files() > before);
     drop(dropped);
     assert_eq!(files(), before, "it leaves nothing");
     // After an error nothing can be committed.
     let mut failed = db.ingest().unwrap();
-    failed.write("b", "1").unwrap();
-    let error = failed.write("a", "2").unwrap_err();
+    failed.put("b", "1").unwrap();
+    let error = failed.put("a", "2").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(failed.write("c", "3").is_err());
+    assert!(failed.put("c", "3").is_err());
     assert_eq!(
         failed.commit().unwrap_err().kind(),
         ErrorKind::InvalidArgument
     );
     let mut short = db.ingest().unwrap();
-    let ends_early = short.write_reader("a", &mut &b"short"[..], Some(6));
+    let ends_early = short.put_reader("a", &mut &b"short"[..], Some(6));
     assert_eq!(ends_early.unwrap_err().kind(), ErrorKind::Io);
     assert!(short.commit().is_err());
     assert_eq!((files(), db.iter().count()), (before, 0));
@@ -517,12 +517,12 @@ fn an_ingest_in_steps_is_stored_whole_or_not_at_all() {
     db.put("gone", "1").unwrap();
     let mut ingest = db.ingest().unwrap();
     let long: Vec<u8> = (0..2 * LARGE_BYTES).map(|i| (i % 249) as u8).collect();
-    ingest.remove("gone").unwrap();
-    ingest.write_reader("long", &mut &long[..], None).unwrap();
+    ingest.delete("gone").unwrap();
+    ingest.put_reader("long", &mut &long[..], None).unwrap();
     let len = Some(long.len() as u64 - 3);
-    ingest.write_reader("long2", &mut &long[..], len).unwrap();
-    ingest.write("short", "s").unwrap();
-    ingest.write_reader("shorter", &mut &b""[..], None).unwrap();
+    ingest.put_reader("long2", &mut &long[..], len).unwrap();
+    ingest.put("short", "s").unwrap();
+    ingest.put_reader("shorter", &mut &b""[..], None).unwrap();
     ingest.set_mark("done").unwrap();
     assert_eq!(db.get("gone").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(ingest.commit().unwrap(), 5);

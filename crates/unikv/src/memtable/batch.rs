@@ -3,6 +3,7 @@
 pub(super) mod lifetime;
 mod lifetimes;
 pub(super) mod limits;
+mod moved;
 pub(super) mod operation;
 pub(super) mod ranges;
 mod savepoints;
@@ -42,6 +43,8 @@ pub struct Batch {
     sums: Sums,
     /// Of the operations in other keyspaces than the default one, without repetitions in a row.
     keyspaces: Vec<KeyspaceId>,
+    /// The operations that name the default keyspace, by their places.
+    in_default: Vec<usize>,
     /// The database of these keyspaces.
     owner: Option<DatabaseId>,
     mark: Option<Vec<u8>>,
@@ -108,6 +111,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.ops.clear();
         self.keyspaces.clear();
+        self.in_default.clear();
         self.owner = None;
         self.sums = Sums::default();
         self.mark = None;
@@ -171,6 +175,8 @@ impl Batch {
         }
         self.ops.extend_from_slice(&other.ops);
         self.keyspaces.extend_from_slice(&other.keyspaces);
+        let places = other.in_default.iter().map(|at| self.sums.len + at);
+        self.in_default.extend(places);
         if let Some(owner) = other.owner {
             self.belong_to(owner);
         }
@@ -360,6 +366,30 @@ impl Batch {
             }
         }
         self
+    }
+}
+
+/// Each pair is a put.
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for Batch {
+    fn extend<T: IntoIterator<Item = (K, V)>>(&mut self, pairs: T) {
+        for (key, value) in pairs {
+            self.put(key, value);
+        }
+    }
+}
+
+/// Each pair is a put.
+///
+/// ```
+/// # use unikv::Batch;
+/// let batch: Batch = [("apple", "red"), ("pear", "green")].into_iter().collect();
+/// assert_eq!(batch.len(), 2);
+/// ```
+impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
+    fn from_iter<T: IntoIterator<Item = (K, V)>>(pairs: T) -> Batch {
+        let mut batch = Batch::new();
+        batch.extend(pairs);
+        batch
     }
 }
 

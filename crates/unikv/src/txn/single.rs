@@ -1,6 +1,7 @@
 //! Changes of one key that depend on its value, and transactions that are tried again.
 
 use super::{Isolation, Txn};
+use crate::base::bounds::KeyBounds;
 use crate::base::keys::KeyspaceId;
 use crate::engine::handle::Handle;
 use crate::engine::read::lifetimes::Ttl;
@@ -116,6 +117,30 @@ enum Change {
     Nothing,
     /// `None`: the key is removed.
     To(Option<Bytes>),
+}
+
+/// Removes the first entry in a range, or the last. Those who take entries of one keyspace take
+/// turns: all of them want the same one.
+pub(crate) fn pop(
+    handle: &Arc<Handle>,
+    keyspace: KeyspaceId,
+    range: &impl KeyBounds,
+    last: bool,
+) -> Result<Option<(Bytes, Bytes)>> {
+    let _turn = handle.turn(keyspace);
+    committed(handle, |txn| {
+        let mut entries = txn.range(keyspace, range);
+        let entry = if last {
+            entries.next_back()
+        } else {
+            entries.next()
+        };
+        let Some((key, value)) = entry.transpose()? else {
+            return Ok(None);
+        };
+        txn.write(keyspace, &key, None)?;
+        Ok(Some((key, value)))
+    })
 }
 
 pub(crate) fn compare_and_swap(

@@ -184,8 +184,8 @@ fn change(db: &Db, rng: &mut SmallRng) -> crate::Result<()> {
             for n in 0..rng.random_range(1..20) {
                 let key = format!("key{:02}", 3 * n);
                 match rng.random_range(0..4) {
-                    0 => ingest.remove(key)?,
-                    _ => ingest.write(key, value(rng))?,
+                    0 => ingest.delete(key)?,
+                    _ => ingest.put(key, value(rng))?,
                 }
             }
             if rng.random() {

@@ -125,10 +125,7 @@ impl ReadState {
     }
 
     /// A user key that cuts what lies between the bounds into two parts of about the same size.
-    pub(crate) fn middle_key(
-        &self,
-        (lower, upper): &(Vec<u8>, Vec<u8>),
-    ) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn split_key(&self, (lower, upper): &(Vec<u8>, Vec<u8>)) -> Result<Option<Vec<u8>>> {
         let version = Arc::clone(&self.view.load().version);
         if lower >= upper {
             return self.core.check_open().map(|()| None);
@@ -147,7 +144,7 @@ fn key_range<'a>(lower: &'a [u8], upper: &'a [u8]) -> KeyRange<'a> {
     }
 }
 
-/// See [`ReadState::middle_key`].
+/// See [`ReadState::split_key`].
 fn middle_in(version: &Version, lower: &[u8], upper: &[u8]) -> Result<Option<Vec<u8>>> {
     // The largest piece has a key in its middle; halving towards the true middle from there
     // needs no more than a few estimates.

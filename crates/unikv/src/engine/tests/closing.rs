@@ -69,7 +69,7 @@ fn a_read_that_a_close_overtakes_says_so_and_does_not_speak_of_damage() {
     let get = |db: &Db| db.get("key050").map(drop);
     let scan = |db: &Db| db.iter().try_for_each(|entry| entry.map(drop));
     let count = |db: &Db| db.approximate_size("key010".."key020").map(drop);
-    let middle = |db: &Db| db.middle_key(..).map(drop);
+    let middle = |db: &Db| db.split_key(..).map(drop);
     let reads: [(&'static str, Read<'_>); 6] = [
         ("rec", &get),
         ("key", &get),

@@ -49,6 +49,7 @@ impl Batch {
         self.ops.truncate(savepoint.ops_len);
         self.keyspaces.truncate(savepoint.keyspaces_len);
         self.sums = savepoint.sums;
+        self.in_default.retain(|at| *at < savepoint.sums.len);
         self.owner = savepoint.owner;
         self.mark = savepoint.mark;
         self.violation = savepoint.violation;

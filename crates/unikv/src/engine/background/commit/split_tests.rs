@@ -559,7 +559,7 @@ fn sizes_and_middles_of_ranges_are_estimated_well() {
     let machine = Machine::new(32);
     let (db, _) = machine.open(tiny().partition_bytes(32 << 10).memory_budget(16 << 20));
     assert_eq!(db.approximate_size(..).unwrap(), 0);
-    assert_eq!(db.middle_key(..).unwrap(), None);
+    assert_eq!(db.split_key(..).unwrap(), None);
     for i in 0..2000 {
         db.put(format!("{i:05}"), vec![1; 150]).unwrap();
     }
@@ -578,7 +578,7 @@ fn sizes_and_middles_of_ranges_are_estimated_well() {
         assert_eq!(db.approximate_size("5".."4").unwrap(), 0);
         for (range, middle) in [(0..2000, 1000), (500..1500, 1000), (100..300, 200)] {
             let bounds = format!("{:05}", range.start)..format!("{:05}", range.end);
-            let key = db.middle_key(bounds).unwrap().unwrap();
+            let key = db.split_key(bounds).unwrap().unwrap();
             let text = String::from_utf8(key.to_vec()).unwrap();
             let found: i32 = format!("{text:0<5}").parse().unwrap();
             let slack = (range.end - range.start) / 8 + 16;

@@ -189,7 +189,7 @@ fn a_long_stream_is_many_tables_and_needs_no_index() {
         whole > 5000 * 100 && half.abs_diff(whole / 2) < whole / 20,
         "{half} of {whole}"
     );
-    let middle = db.middle_key(..).unwrap().unwrap();
+    let middle = db.split_key(..).unwrap().unwrap();
     assert!(
         (&b"key0024"[..]..&b"key0026"[..]).contains(&&middle[..]),
         "{middle:?}"
@@ -376,10 +376,10 @@ fn nothing_is_committed_of_an_ingest_whose_source_has_panicked() {
     let (db, _runtime) = machine.open(small());
     let before = machine.disk.file_names();
     let mut ingest = db.ingest().unwrap();
-    ingest.write("a", "value").unwrap();
-    let write = || ingest.write_reader("b", &mut Panics(1 << 20), None);
+    ingest.put("a", "value").unwrap();
+    let write = || ingest.put_reader("b", &mut Panics(1 << 20), None);
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(write)).unwrap_err();
-    assert!(ingest.write("c", "value").is_err());
+    assert!(ingest.put("c", "value").is_err());
     let error = ingest.commit().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!((db.iter().count(), machine.disk.file_names()), (0, before));
