@@ -17,7 +17,6 @@ pub(crate) mod group;
 pub(crate) mod large_batch;
 pub(crate) mod marks;
 pub(crate) mod queue;
-mod staging;
 pub(crate) mod streams;
 pub(crate) mod waits;
 pub(crate) mod wal_sync;
