@@ -7,6 +7,7 @@ mod damage;
 mod directories;
 mod events;
 mod expiry;
+mod idle;
 mod in_memory;
 mod long_keys;
 

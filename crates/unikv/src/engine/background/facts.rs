@@ -8,9 +8,9 @@ use crate::engine::stats::holders::DueJob;
 use crate::error::ErrorKind;
 use crate::jobs::plan::facts::{
     Cause, Disk, Garbage, Gone, HeldBack, Hints, IDLE_FOR_SCANS, Idle, Memtables, Scans,
-    TableWishes, Vacant,
+    TableWishes, Unsettled, Vacant,
 };
-use crate::jobs::plan::rules::{self, cluster, freeze, merge};
+use crate::jobs::plan::rules::{self, cluster, freeze, merge, settle};
 use crate::jobs::plan::{FLUSH, Facts, Filter, Job, JobName, OfCatalog, Rule, Why};
 use crate::jobs::space::tombstones;
 use crate::key_table::Wish;
@@ -42,6 +42,11 @@ impl Background {
         match of {
             OfCatalog::Nothing => {}
             OfCatalog::BlockedFlushes => self.add_blocked_flushes(facts, catalog, filter),
+            OfCatalog::Unsettled if settle::may_be_due(facts, filter) => {
+                self.add_unsettled(facts, catalog);
+            }
+            OfCatalog::Unsettled => {}
+            OfCatalog::Lending => facts.lend_at = self.core.memory.lend_at(facts.now),
             OfCatalog::Gone => facts.gone = self.gone(catalog),
             OfCatalog::Joins => {
                 facts.memtables.are_blocked =
@@ -89,6 +94,13 @@ impl Background {
             disk: Disk {
                 is_full: full.is_full(),
                 wants_freeze: full.reclaim.wants_freeze(),
+                look_at: full.look_at(),
+            },
+            unsettled: Unsettled {
+                memtable_hides: self.space.is_worth_a_flush(&view.memtable),
+                has_many_deletes: self.space.has_many_deletes(),
+                may_seal: self.write.may_seal_when_idle(&view),
+                ..Unsettled::default()
             },
             note_clock_at: self.core.clock.note_at(),
             hints: Hints {
@@ -131,6 +143,9 @@ impl Background {
             let due = many.filter(|partition| self.counted.is_due(partition));
             facts.scans.tombstones = due.map(|p| p.id).take(1).collect();
         }
+        if is_asked(OfCatalog::Lending) {
+            facts.lend_at = self.core.memory.lend_at(now);
+        }
         if is_asked(OfCatalog::Slices) {
             facts.scans.give_way_for = self.choices.gives_way_for(&facts, &view.version);
         }
@@ -165,6 +180,16 @@ impl Background {
         if facts.memtables.are_blocked && filter == Filter::Worker {
             self.backpressure.note_blocked_flush();
         }
+    }
+
+    /// Adds what idle writers have left in generations, and of keyspaces that are gone.
+    pub(super) fn add_unsettled(&self, facts: &mut Facts<'_>, catalog: &CatalogState) {
+        let space = self.space.space_of(&catalog.version, self.space.horizon());
+        let unsettled = &mut facts.unsettled;
+        unsettled.gone_await_flush = catalog.gone_await_flush();
+        unsettled.generations_hide = space.is_too_much_when_idle(self.space.space_limit(), 0);
+        let hides = unsettled.generations_hide || unsettled.memtable_hides;
+        unsettled.may_freeze = hides && catalog.may_freeze_any();
     }
 
     /// The partitions of keyspaces that are gone, without their joins.

@@ -1,13 +1,16 @@
 //! What a caller can ask for beside reading and writing: compact, wait until idle, collect garbage.
+//! Settling is done for callers, and while writers are idle.
 
 use crate::base::keys::FileNumber;
 use crate::base::sync::atomic::Ordering;
-use crate::engine::background::Background;
+use crate::engine::background::{Background, Ended};
 use crate::engine::catalog::{CatalogState, Indexes};
 use crate::engine::health::{COLLECT, FLUSH, Failure, JobError, MERGE};
 use crate::engine::space::garbage::GarbageStats;
 use crate::error::Result;
-use crate::jobs::plan::facts::{IDLE, IDLE_FOR_SCANS};
+use crate::jobs::plan::Settling;
+use crate::jobs::plan::facts::IDLE;
+use crate::jobs::plan::rules::settle;
 use crate::jobs::space::garbage::Pressure;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
@@ -69,34 +72,16 @@ impl Background {
         self.core.wait_while(done, || self.check_collecting())
     }
 
-    /// Merges early what may hide too much once nobody has written for a second, and flushes what
-    /// the partitions of dropped keyspaces wait for. Flushes many deletes, which scans step over,
-    /// when that has lasted longer. In what time to look again, for
-    /// what writers or the time may have added since; `None`: neither will.
-    pub(crate) fn settle_when_idle(&self) -> Option<Duration> {
-        let is_flush_due = self.space.is_worth_a_flush(&self.read.view.load().memtable);
-        let holds_too_much = is_flush_due || self.holds_too_much();
-        let has_many_deletes = self.space.has_many_deletes();
-        let gone_await_flush = self.catalog.lock().gone_await_flush();
-        let now = self.core.now();
-        let wait = match (holds_too_much || gone_await_flush, has_many_deletes) {
-            (true, _) => IDLE,
-            (false, true) => IDLE_FOR_SCANS,
-            (false, false) => {
-                let expiry = self.space.look_again_in();
-                return self.idle_in(IDLE, now).into_iter().chain(expiry).min();
-            }
-        };
-        if let Some(left) = self.idle_in(wait, now) {
-            return Some(left);
+    /// Settles while writers are idle. If that is to seal the memtable and cannot, it is left alone
+    /// for a while.
+    pub(super) fn settle_when_idle(&self, what: Settling) -> Ended {
+        let is_sealed = !what.seals || self.write.seal_when_idle();
+        let frozen = what.freezes && self.catalog.lock().freeze_all();
+        if is_sealed || frozen {
+            Ended::Done
+        } else {
+            Ended::GivenUp
         }
-        if is_flush_due || has_many_deletes || gone_await_flush {
-            self.write.seal_when_idle();
-        }
-        if holds_too_much {
-            self.freeze_all();
-        }
-        Some(IDLE)
     }
 
     /// Waits until the background finds nothing to do.
@@ -132,32 +117,36 @@ impl Background {
     /// any.
     pub(crate) fn settle(&self) -> Result<bool> {
         self.core.check_open()?;
-        let hides = self.write.commit.lock().freed.bytes() > self.space.space_limit().floor_bytes;
-        let in_memtable = hides || self.space.is_worth_a_flush(&self.read.view.load().memtable);
-        if in_memtable || self.catalog.lock().gone_await_flush() {
+        let freed = self.write.commit.lock().freed.bytes();
+        let first = self.what_to_settle(freed);
+        if first.seals {
             self.write.flush_memtables()?;
         }
-        let holds = in_memtable || self.holds_too_much();
-        Ok(holds && self.freeze_all())
-    }
-}
-
-impl Background {
-    /// Whether generations may hide more than there may be when idle.
-    fn holds_too_much(&self) -> bool {
-        let version = Arc::clone(&self.read.view.load().version);
-        let space = self.space.space_of(&version, self.space.horizon());
-        space.is_too_much_when_idle(self.space.space_limit(), 0)
-    }
-
-    fn freeze_all(&self) -> bool {
+        // What was flushed may hide too much in generations.
+        if !first.freezes && !self.what_to_settle(0).freezes {
+            return Ok(false);
+        }
         let frozen = self.catalog.lock().freeze_all();
         if frozen {
             self.core.work.notify();
         }
-        frozen
+        Ok(frozen)
     }
 
+    /// What is to be settled as if writers had been idle for long enough. Those of the memtable may
+    /// free this many bytes, which is known under the commit lock alone.
+    fn what_to_settle(&self, freed_bytes: u64) -> Settling {
+        let catalog = self.catalog.lock();
+        let mut facts = self.facts_of(&catalog);
+        self.add_unsettled(&mut facts, &catalog);
+        let most = self.space.space_limit().floor_bytes;
+        facts.unsettled.memtable_hides |= freed_bytes > most;
+        let wanted = settle::wanted(&facts, facts.idle.time.max(IDLE));
+        wanted.map_or(Settling::default(), |(what, _)| what)
+    }
+}
+
+impl Background {
     /// An operator says that the wall clock is right: what has expired by it may be destroyed.
     pub(crate) fn trust_wall_clock(&self) -> Result<()> {
         self.core.check_open()?;

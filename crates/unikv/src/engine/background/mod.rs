@@ -11,7 +11,6 @@ mod chores;
 mod commit;
 mod counted;
 mod facts;
-mod full_disk;
 mod idle;
 pub(crate) mod ingest;
 mod lease;
@@ -128,12 +127,6 @@ impl Background {
     pub(crate) fn idle_time(&self, now: Duration) -> Duration {
         let seq = self.read.visible_seq.load(Ordering::Acquire);
         self.idle.time(seq, now)
-    }
-
-    /// In what time writers will have been idle for `wait` if they stay so; `None`: they have.
-    pub(crate) fn idle_in(&self, wait: Duration, now: Duration) -> Option<Duration> {
-        let left = wait.checked_sub(self.idle_time(now))?;
-        (!left.is_zero()).then_some(left)
     }
 
     /// Runs the most urgent job of `rules`. False: none is due that can be run now.

@@ -59,7 +59,16 @@ impl Background {
     /// Does what a job says. The leases of its partitions are held.
     pub(super) fn perform(&self, job: &Job) -> Result<Ended> {
         match job {
+            Job::LookAfterDisk => {
+                let idle = self.idle_time(self.core.now());
+                Ok(Ended::done_if(self.write.look_after_disk(idle)))
+            }
             Job::Flush => self.flush_oldest(),
+            Job::Settle(what) => Ok(self.settle_when_idle(*what)),
+            Job::LendMemory => {
+                let now = self.core.now();
+                Ok(Ended::done_if(self.core.memory.lend(now)))
+            }
             Job::Merge(ids) => {
                 self.warmth.turn_begins(false);
                 self.merge_these(ids)

@@ -1,5 +1,5 @@
-//! The threads: one flushes, the others do all other work, one syncs periodically where asked to. A
-//! step of a thread is one job.
+//! The threads: one flushes, and looks after disk and memory; the others do all other work; one
+//! syncs periodically where asked to. A step of a thread is one job.
 
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{Weakness, is_weak};
@@ -93,16 +93,7 @@ impl BackgroundWorker {
         match self.task {
             Task::Flush => {
                 background.core.store.remove_obsolete();
-                let look_again = background.maintain_disk_space();
-                match self.run_one(rules::FLUSHES) {
-                    Step::Wait(rest) => {
-                        let settle = background.settle_when_idle();
-                        let lend = self.lend_memory();
-                        let all = rest.into_iter().chain(settle).chain(lend).chain(look_again);
-                        Step::Wait(all.min())
-                    }
-                    step => step,
-                }
+                self.run_one(rules::FLUSHES)
             }
             Task::Merge => {
                 let jobs = background.scheduler.jobs();
@@ -144,12 +135,5 @@ impl BackgroundWorker {
                 Step::Wait(Some(RETRY_AFTER))
             }
         }
-    }
-
-    /// Lends the cache what jobs take, if none is waiting and none has run for a while. In what
-    /// time to look again.
-    fn lend_memory(&self) -> Option<Duration> {
-        let waits = !self.background.read.view.load().sealed.is_empty();
-        (!waits).then(|| self.background.core.memory.lend(self.background.core.now()))?
     }
 }

@@ -34,6 +34,16 @@ impl CatalogState {
         partitions.filter(|p| self.freeze(p)).count() > 0
     }
 
+    /// Whether [`Self::freeze_all`] would freeze any. It takes long only where many partitions have
+    /// all their generations.
+    pub(crate) fn may_freeze_any(&self) -> bool {
+        let partitions = self
+            .targets
+            .keys()
+            .filter_map(|id| self.version.partition(*id));
+        partitions.into_iter().any(|p| self.may_freeze(p))
+    }
+
     /// Freezes the open generations of these partitions. Whether there was one.
     pub(crate) fn freeze_these(&mut self, ids: &[PartitionId]) -> bool {
         let version = Arc::clone(&self.version);

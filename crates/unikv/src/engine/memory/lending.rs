@@ -32,16 +32,27 @@ impl Arbiter {
         }
     }
 
-    /// Lends the cache what jobs take and what is kept for later memtables, if no job has run for a
-    /// while. In what time there is reason to ask again, unless a job comes first.
-    pub(crate) fn lend(&self, now: Duration) -> Option<Duration> {
-        let mut tracked = self.tracked.lock();
+    /// When the cache is to be lent what jobs take, unless one runs before; `None`: it is. To be
+    /// asked again and again while jobs run: only that notices when they have.
+    pub(crate) fn lend_at(&self, now: Duration) -> Option<Duration> {
+        self.lend_tracked_at(&mut self.tracked.lock(), now)
+    }
+
+    fn lend_tracked_at(&self, tracked: &mut Tracked, now: Duration) -> Option<Duration> {
         if self.jobs.have_run() {
             tracked.worked_at = now;
         }
-        let left = (tracked.worked_at + LENT_AFTER).saturating_sub(now);
-        if tracked.lent_parts > 0 || !left.is_zero() {
-            return Some(left).filter(|left| !left.is_zero());
+        let lend_at = tracked.worked_at + LENT_AFTER;
+        (tracked.lent_parts == 0 || lend_at > now).then_some(lend_at)
+    }
+
+    /// Lends the cache what jobs take and what is kept for later memtables, if its time has come.
+    /// Whether it had.
+    pub(crate) fn lend(&self, now: Duration) -> bool {
+        let mut tracked = self.tracked.lock();
+        let lend_at = self.lend_tracked_at(&mut tracked, now);
+        if lend_at.is_none_or(|at| at > now) {
+            return false;
         }
         let idle = self.pool.idle_bytes() as u64;
         self.pool
@@ -50,7 +61,7 @@ impl Arbiter {
         self.fit_iterators();
         self.fit_reads();
         self.divide(&tracked);
-        None
+        true
     }
 }
 
@@ -93,17 +104,21 @@ mod tests {
         arbiter.divide(&arbiter.tracked.lock());
         let working = {
             let _job = arbiter.begin_job();
-            assert_eq!(arbiter.lend(at(9000)), Some(LENT_AFTER), "a job runs");
+            assert_eq!(arbiter.lend_at(at(9000)), Some(at(11_000)), "a job runs");
+            assert!(!arbiter.lend(at(9000)));
             assert!(arbiter.charged().total() <= budget);
             cache.capacity()
         };
-        assert_eq!(arbiter.lend(at(9000)), Some(LENT_AFTER), "one has run");
-        assert_eq!(arbiter.lend(at(10_000)), Some(at(1000)));
-        assert_eq!(arbiter.lend(at(11_000)), None);
+        assert_eq!(arbiter.lend_at(at(9000)), Some(at(11_000)), "one has run");
+        assert_eq!(arbiter.lend_at(at(10_999)), Some(at(11_000)));
+        assert!(!arbiter.lend(at(10_999)));
+        assert_eq!(arbiter.lend_at(at(11_000)), Some(at(11_000)));
+        assert!(arbiter.lend(at(11_000)));
         let lent = cache.capacity();
         assert!(lent > working + most, "{lent} after {working}");
         assert!(arbiter.charged().total() <= budget && pool.idle_bytes() == 0);
-        assert_eq!(arbiter.lend(at(20_000)), None);
+        assert_eq!(arbiter.lend_at(at(20_000)), None);
+        assert!(!arbiter.lend(at(20_000)), "it is lent");
 
         // The open memtable and the next one fill, and their writers find room.
         let two = [filled(), filled()];
@@ -117,6 +132,6 @@ mod tests {
         assert!(working.abs_diff(cache.capacity()) < chunks, "{working}");
         assert!(arbiter.charged().total() <= budget);
         drop((job, two, three));
-        assert_eq!(arbiter.lend(at(30_000)), Some(LENT_AFTER));
+        assert_eq!(arbiter.lend_at(at(30_000)), Some(at(32_000)));
     }
 }

@@ -6,9 +6,9 @@
 //! view, so room has been made before the memory is needed. The cache gives way first. What jobs
 //! would take is lent to the cache only while no job runs ([`lending`]).
 //!
-//! Locks: `Arbiter::tracked`, taken under `view_lock` or alone; under it the lock by which the
-//! cache is fitted, with its shards and its list of pointer indexes, and the idle chunks, one at a
-//! time.
+//! Locks: `Arbiter::tracked`, taken under `view_lock`, the catalog's lock or alone; under it the
+//! lock by which the cache is fitted, with its shards and its list of pointer indexes, and the idle
+//! chunks, one at a time.
 
 mod arbiter;
 mod iterators;

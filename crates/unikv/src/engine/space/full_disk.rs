@@ -7,8 +7,9 @@
 //! The state ends when [`FullDisk::resume_bytes`] are free, log and manifest are as they should be
 //! and the ballast is back. No call is needed.
 //!
-//! Locks: `cause`, a leaf but for the removal of the ballast under it. Nothing here waits for the
-//! commit lock: the flush worker only tries it, as a leader may hold it while it waits for a flush.
+//! What is done about it: `engine/write/full_disk.rs`. When: [`FullDisk::look_at`].
+//!
+//! Locks: `cause`, a leaf but for the removal of the ballast under it.
 
 use crate::base::file_names;
 use crate::base::seeded::seeded;
@@ -18,6 +19,12 @@ use crate::engine::space::ballast::{LEAST_BALLAST, LEAST_BALLAST_PART, SpaceLimi
 use crate::error::{Error, ErrorKind, Result};
 use crate::vfs::file_store::FileStore;
 use std::time::Duration;
+
+/// Between two looks at the space while the disk is full, which lasts for as long at least: a job
+/// that fails for want of more than is free would else begin and end it without a pause.
+pub(crate) const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// Between two attempts to make a ballast where there was no room for it.
+const BALLAST_EVERY: Duration = Duration::from_secs(30);
 
 /// Memory of memtables comes in chunks, of which the last ones hold little: they may be this much.
 const BEGUN_CHUNKS_BYTES: u64 = 8 << 20;
@@ -40,6 +47,9 @@ pub(crate) struct FullDisk {
     pub(super) cause: Mutex<Option<Error>>,
     /// When the state began, in nanoseconds on the runtime's clock.
     begun_ns: AtomicU64,
+    /// When the space was last looked after in vain, on the same clock; zero: it was not, since it
+    /// was as it should be.
+    in_vain_ns: AtomicU64,
     /// Bytes of the ballast; zero: there is none.
     held_ballast: AtomicU64,
     /// Bytes of tables, value logs and key tables.
@@ -108,6 +118,7 @@ impl FullDisk {
             is_full: AtomicBool::new(false),
             cause: Mutex::default(),
             begun_ns: AtomicU64::new(0),
+            in_vain_ns: AtomicU64::new(0),
             held_ballast: AtomicU64::new(len),
             data_bytes: AtomicU64::new(0),
             free_bytes: AtomicU64::new(u64::MAX),
@@ -134,9 +145,34 @@ impl FullDisk {
         }
     }
 
-    /// When the state began, on the runtime's clock.
-    pub(crate) fn begun_at(&self) -> Duration {
-        Duration::from_nanos(self.begun_ns.load(Ordering::Relaxed))
+    /// How long the state has lasted at `now`.
+    pub(crate) fn lasted(&self, now: Duration) -> Duration {
+        let begun_at = Duration::from_nanos(self.begun_ns.load(Ordering::Relaxed));
+        now.saturating_sub(begun_at)
+    }
+
+    /// When the space is to be looked after; `None`: the disk is not full, and the ballast has its
+    /// size.
+    pub(crate) fn look_at(&self) -> Option<Duration> {
+        let pause = if self.is_full() {
+            PROBE_EVERY
+        } else if self.ballast_bytes() == self.wanted_ballast() {
+            return None;
+        } else {
+            BALLAST_EVERY
+        };
+        Some(match self.in_vain_ns.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            in_vain => Duration::from_nanos(in_vain) + pause,
+        })
+    }
+
+    /// The space was looked after at `now`. Whether that was in vain.
+    pub(crate) fn looked_after(&self, now: Duration) -> bool {
+        let is_in_vain = self.look_at().is_some();
+        let in_vain_ns = if is_in_vain { now.as_nanos().max(1) } else { 0 };
+        self.in_vain_ns.store(in_vain_ns as u64, Ordering::Relaxed);
+        is_in_vain
     }
 
     /// Bytes that the database has or may take.
@@ -247,6 +283,7 @@ impl FullDisk {
         *held = Some(cause.clone());
         let now = store.env().runtime.now().as_nanos() as u64;
         self.begun_ns.store(now, Ordering::Relaxed);
+        self.in_vain_ns.store(0, Ordering::Relaxed);
         self.is_full.store(true, Ordering::Release);
         self.reclaim.want();
         self.release_ballast(store);

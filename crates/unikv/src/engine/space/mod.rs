@@ -30,6 +30,9 @@ pub(crate) mod unreadable;
 const IDLE_BYTES: u64 = 7 << 20;
 const MEMTABLES_WHEN_IDLE: u64 = 4;
 
+/// With this many times the space that writing resumes with, failed jobs are tried again at once.
+const PLENTY: u64 = 4;
+
 /// After this many milliseconds it is judged again how much has expired.
 const TICK_MS: u64 = 5_000;
 
@@ -163,6 +166,20 @@ impl DiskSpace {
             self.core.work.notify();
             self.core.progress.notify();
         }
+    }
+
+    /// The disk is not full any more: `free` bytes are free.
+    pub(crate) fn end_full(&self, free: u64) {
+        self.full_disk.end();
+        let lasted = self.full_disk.lasted(self.core.now());
+        self.core.events.emit(|| Event::DiskFreed { lasted });
+        // Where there is little more than that, jobs that found too little stay in backoff: they
+        // would make the disk full again at once.
+        if free >= PLENTY * self.full_disk.resume_bytes() {
+            self.core.forget_full_disk();
+        }
+        self.core.work.notify();
+        self.core.progress.notify();
     }
 
     /// Looks at the free space before something large is written.

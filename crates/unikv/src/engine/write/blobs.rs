@@ -11,13 +11,15 @@
 //! - Before that it is in `WritePath::staged_large`; the writer removes it if the write fails.
 //! - What neither a flush lists nor the log names is swept at the next opening.
 
+pub(crate) mod staging;
+
 use crate::base::bounds::with_engine_key;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};
 use crate::base::seeded::seeded;
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::WritePath;
+use crate::engine::write::blobs::staging::{Staged, Staging};
 use crate::engine::write::queue::Write;
-use crate::engine::write::staging::{Staged, Staging};
 use crate::error::{Error, Result};
 use crate::memtable::{Batch, BatchOp, Lifetime, OpsIter, check_put};
 use crate::options::WriteOptions;

@@ -13,11 +13,11 @@ pub(crate) mod blobs;
 pub(crate) mod change_window;
 pub(crate) mod entry;
 pub(crate) mod expiry;
+mod full_disk;
 pub(crate) mod group;
 pub(crate) mod large_batch;
 pub(crate) mod marks;
 pub(crate) mod queue;
-mod staging;
 pub(crate) mod streams;
 pub(crate) mod waits;
 pub(crate) mod wal_sync;
@@ -39,7 +39,7 @@ use crate::engine::write::wal_sync::{Begun, Segment, WalSync};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Wait;
 use crate::log::{SegmentEnd, WalWriter};
-use crate::partition::{LargeFiles, MemtableHandle};
+use crate::partition::{LargeFiles, MemtableHandle, View};
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
@@ -333,18 +333,21 @@ impl WritePath {
         }
     }
 
-    /// Seals the memtable for the flush worker, which has nothing to flush. Whoever has the lock is
-    /// no writer that is idle, and may wait for this worker.
-    pub(crate) fn seal_when_idle(&self) {
+    /// Whether the memtable of `view`, which is the present one, may be sealed while writers are
+    /// idle.
+    pub(crate) fn may_seal_when_idle(&self, view: &View) -> bool {
+        let is_flushed = view.sealed.is_empty() && !self.core.health.is_suspended();
+        is_flushed && !view.memtable.table.is_empty()
+    }
+
+    /// Seals the memtable for the flush worker, if it still may be. False: the lock is not free, or
+    /// there is no new log. A thread with the lock is no writer that is idle, and may wait for this
+    /// worker.
+    pub(crate) fn seal_when_idle(&self) -> bool {
         let Some(mut commit) = self.commit.try_lock() else {
-            return;
+            return false;
         };
-        let may_seal = !self.core.health.is_suspended()
-            && self.read.view.load().sealed.is_empty()
-            && !commit.memtable.table.is_empty();
-        if may_seal && self.seal(&mut commit).is_ok() {
-            self.core.work.notify();
-        }
+        !self.may_seal_when_idle(&self.read.view.load()) || self.seal(&mut commit).is_ok()
     }
 
     /// Poisons the log after a failed append or sync. `DiskFull` from a write says that nothing has

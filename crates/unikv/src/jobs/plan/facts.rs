@@ -31,6 +31,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) merges_since_join: u64,
     pub(crate) memtables: Memtables,
     pub(crate) disk: Disk,
+    pub(crate) unsettled: Unsettled,
+    /// When the cache is to be lent the memory of jobs; `None`: it is.
+    pub(crate) lend_at: Option<Duration>,
     /// When the job clock is to be noted; `None`: nothing expires.
     pub(crate) note_clock_at: Option<Duration>,
     pub(crate) hints: Hints,
@@ -95,6 +98,26 @@ pub(crate) struct Disk {
     pub(crate) is_full: bool,
     /// All generations are to be frozen once no memtable is sealed.
     pub(crate) wants_freeze: bool,
+    /// When the space is to be looked after; `None`: the disk is not full, and the ballast has its
+    /// size.
+    pub(crate) look_at: Option<Duration>,
+}
+
+/// What writers have left that is to be reclaimed once they are idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unsettled {
+    /// Writes in the open memtable may hide more than there may be when idle.
+    pub(crate) memtable_hides: bool,
+    /// Scans gain from a flush of the deletes in the open memtable.
+    pub(crate) has_many_deletes: bool,
+    /// The open memtable is not empty, no other is sealed, and there is a log.
+    pub(crate) may_seal: bool,
+    /// Generations may hide more than there may be when idle.
+    pub(crate) generations_hide: bool,
+    /// If they do: an open one may be frozen.
+    pub(crate) may_freeze: bool,
+    /// Memtables may hold something of keyspaces that are gone.
+    pub(crate) gone_await_flush: bool,
 }
 
 /// What the cache held, as hints for the next opening.
@@ -200,6 +223,8 @@ pub(crate) enum Filter {
     Worker,
     /// A caller that waits until nothing is due, whatever is held back.
     Waiter,
+    /// A list of what is due, for a person: whatever is held back.
+    Listing,
     /// The account of failures: only what concerns this partition.
     Failure(Option<PartitionId>),
 }
@@ -217,7 +242,7 @@ impl Filter {
                 let until = slip!(BackoffIgnored, Duration::ZERO, held.until);
                 (held.job, held.partition) == (name, partition) && until > facts.now
             }),
-            Filter::Waiter => true,
+            Filter::Waiter | Filter::Listing => true,
             Filter::Failure(of) => partition == of,
         }
     }

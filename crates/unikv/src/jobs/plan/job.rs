@@ -10,11 +10,25 @@ pub(crate) struct Pass {
     pub(crate) files: Vec<FileNumber>,
 }
 
+/// What is done of the writes of writers that are idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Settling {
+    /// The open memtable is sealed.
+    pub(crate) seals: bool,
+    /// Every open generation is frozen.
+    pub(crate) freezes: bool,
+}
+
 /// One piece of work.
 #[derive(Clone)]
 pub(crate) enum Job {
+    /// The full disk, or the ballast.
+    LookAfterDisk,
     /// The oldest sealed memtable, and those after it that are short.
     Flush,
+    Settle(Settling),
+    /// The cache is lent the memory of jobs.
+    LendMemory,
     /// The oldest frozen generations of some partitions, the most urgent first.
     Merge(Vec<PartitionId>),
     Collect(Pass),
@@ -57,7 +71,10 @@ impl Job {
             Job::Join(sides) => sides.to_vec(),
             #[cfg(test)]
             Job::Chore(id) => vec![*id],
-            Job::Flush
+            Job::LookAfterDisk
+            | Job::Flush
+            | Job::Settle(_)
+            | Job::LendMemory
             | Job::FreezeToCluster(_)
             | Job::FreezeForSpace
             | Job::PointerIndex

@@ -10,7 +10,7 @@ pub(crate) mod rules;
 mod why;
 
 pub(crate) use facts::{Facts, Filter};
-pub(crate) use job::{Job, Pass};
+pub(crate) use job::{Job, Pass, Settling};
 use std::time::Duration;
 pub(crate) use why::Why;
 
@@ -27,12 +27,17 @@ pub(crate) const SCAN_MERGE: JobName = "scan merge";
 /// Partitions that one job takes, at most.
 pub(crate) const MOST_TOGETHER: usize = 64;
 
-/// What a rule goes by of the catalog: it is looked up for that rule alone.
+/// What a rule goes by that is looked up for it alone: it is of the catalog, or costs more than a
+/// few loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OfCatalog {
     Nothing,
     /// Whether flushes wait for merges.
     BlockedFlushes,
+    /// What idle writers have left in generations, and of keyspaces that are gone.
+    Unsettled,
+    /// When jobs have run. It is not of the catalog.
+    Lending,
     /// The partitions of keyspaces that are gone.
     Gone,
     /// Whether flushes wait for merges, and the joins of partitions of keyspaces that are gone.

@@ -4,7 +4,9 @@
 mod measured;
 mod simulator;
 
-use super::facts::{Cause, Disk, Gone, HeldBack, Hints, Memtables, TableWishes, Vacant};
+use super::facts::{
+    Cause, Disk, Garbage, Gone, HeldBack, Hints, Idle, Memtables, TableWishes, Unsettled, Vacant,
+};
 use super::partitions::{Frozen, JoinFacts, PartitionFacts, Partitions};
 use super::rules;
 use super::{FLUSH, Facts, Filter, JobName, MERGE, Why};
@@ -14,10 +16,19 @@ use std::time::Duration;
 
 const NOW: Duration = Duration::from_secs(100);
 
+/// Nobody has written for a minute, and nothing is due.
 fn facts() -> Facts<'static> {
     Facts {
         now: NOW,
+        idle: idle(60_000),
         ..Facts::default()
+    }
+}
+
+fn idle(milliseconds: u64) -> Idle {
+    Idle {
+        time: Duration::from_millis(milliseconds),
+        is_asked_for: false,
     }
 }
 
@@ -47,6 +58,7 @@ fn scenarios() -> Vec<(&'static str, Facts<'static>)> {
     let full = |wants_freeze| Disk {
         is_full: true,
         wants_freeze,
+        look_at: None,
     };
     let held_back = |until| {
         vec![HeldBack {
@@ -254,7 +266,7 @@ fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
     let busy = || partitions([(1, joined(2, 50, true)), (3, unmerged(500))]);
     let full = Disk {
         is_full: true,
-        wants_freeze: false,
+        ..Disk::default()
     };
     let vacant = |id, follows| Vacant {
         id: PartitionId(id),
@@ -443,6 +455,166 @@ fn of_partitions() -> Vec<(&'static str, Facts<'static>)> {
     ]
 }
 
+/// What the flush worker does beside flushes.
+fn of_flush_worker() -> Vec<(&'static str, Facts<'static>)> {
+    let disk = |is_full, look_at| Facts {
+        disk: Disk {
+            is_full,
+            wants_freeze: false,
+            look_at: Some(look_at),
+        },
+        ..facts()
+    };
+    let left = |unsettled, milliseconds| Facts {
+        unsettled,
+        idle: idle(milliseconds),
+        ..facts()
+    };
+    let hides = Unsettled {
+        memtable_hides: true,
+        may_seal: true,
+        ..Unsettled::default()
+    };
+    let deletes = Unsettled {
+        has_many_deletes: true,
+        may_seal: true,
+        ..Unsettled::default()
+    };
+    let generations = Unsettled {
+        generations_hide: true,
+        may_freeze: true,
+        ..Unsettled::default()
+    };
+    let gone = Unsettled {
+        gone_await_flush: true,
+        may_seal: true,
+        ..Unsettled::default()
+    };
+    let given_up = vec![HeldBack {
+        cause: Cause::GivenUp,
+        job: "settle",
+        partition: None,
+        until: NOW + seconds(3),
+    }];
+    let lent_at = |at| Facts {
+        lend_at: Some(at),
+        ..facts()
+    };
+    vec![
+        ("the disk has become full", disk(true, Duration::ZERO)),
+        (
+            "the disk has become full, and a memtable is sealed",
+            Facts {
+                memtables: sealed(1, false),
+                ..disk(true, Duration::ZERO)
+            },
+        ),
+        (
+            "a full disk was looked after in vain a moment ago",
+            disk(true, NOW + seconds(1)),
+        ),
+        (
+            "a full disk was looked after in vain a second ago",
+            disk(true, NOW),
+        ),
+        ("the ballast is missing", disk(false, Duration::ZERO)),
+        (
+            "there was no room for the ballast ten seconds ago",
+            disk(false, NOW + seconds(20)),
+        ),
+        (
+            "there was no room for the ballast thirty seconds ago",
+            disk(false, NOW),
+        ),
+        ("somebody writes", left(Unsettled::default(), 0)),
+        ("somebody writes what may hide much", left(hides, 0)),
+        ("the memtable may hide much", left(hides, 1_000)),
+        (
+            "the memtable may hide much, and there is something to freeze",
+            left(
+                Unsettled {
+                    may_freeze: true,
+                    ..hides
+                },
+                1_000,
+            ),
+        ),
+        (
+            "the memtable may hide much, and another is sealed whose flush waits for a merge",
+            Facts {
+                memtables: sealed(1, true),
+                ..left(
+                    Unsettled {
+                        may_seal: false,
+                        ..hides
+                    },
+                    1_000,
+                )
+            },
+        ),
+        (
+            "the memtable may hide much, and the commit lock was not free a moment ago",
+            Facts {
+                held_back: given_up,
+                ..left(hides, 4_000)
+            },
+        ),
+        ("generations may hide much", left(generations, 1_000)),
+        (
+            "generations may hide much, and the memtable has many deletes",
+            left(
+                Unsettled {
+                    has_many_deletes: true,
+                    may_seal: true,
+                    ..generations
+                },
+                1_000,
+            ),
+        ),
+        (
+            "generations may hide much, and all are frozen",
+            left(
+                Unsettled {
+                    may_freeze: false,
+                    ..generations
+                },
+                1_000,
+            ),
+        ),
+        (
+            "memtables may hold something of keyspaces that are gone",
+            left(gone, 1_000),
+        ),
+        (
+            "the memtable has many deletes, and nobody has written for a second",
+            left(deletes, 1_000),
+        ),
+        (
+            "the memtable has many deletes, and nobody has written for five seconds",
+            left(deletes, 5_000),
+        ),
+        (
+            "the memtable has many deletes, and something expires",
+            Facts {
+                garbage: Garbage {
+                    look_again_in: Some(seconds(2)),
+                    ..Garbage::default()
+                },
+                ..left(deletes, 1_000)
+            },
+        ),
+        ("a job has run a moment ago", lent_at(NOW + seconds(2))),
+        ("no job has run for two seconds", lent_at(NOW)),
+        (
+            "no job has run for two seconds, and a memtable is sealed whose flush waits",
+            Facts {
+                memtables: sealed(1, true),
+                ..lent_at(NOW)
+            },
+        ),
+    ]
+}
+
 /// What is due by each rule, and in which partitions.
 fn found(facts: &Facts<'_>, filter: Filter) -> Vec<String> {
     let found = rules::all().filter_map(|rule| {
@@ -458,11 +630,22 @@ fn described(name: JobName, of: &[PartitionId], why: Why) -> String {
     format!("{name}{of}{} ({why})", ids.join(" and "))
 }
 
+/// What a person sees of that for which no caller waits.
+fn only_listed(facts: &Facts<'_>) -> Vec<String> {
+    let rules = rules::all().filter(|rule| rule.listed_for == Filter::Listing);
+    let found = rules.filter_map(|rule| {
+        let (job, why) = (rule.find)(facts, Filter::Listing)?;
+        Some(described(rule.name, &job.partitions(), why))
+    });
+    found.collect()
+}
+
 /// What is due for whom, in order, and when a rule is to be asked again.
 fn decisions() -> String {
     let mut text = String::new();
     let all = scenarios().into_iter().chain(of_reads());
-    for (name, facts) in all.chain(of_partitions()) {
+    let all = all.chain(of_partitions()).chain(of_flush_worker());
+    for (name, facts) in all {
         writeln!(text, "{name}").unwrap();
         for (who, filter) in [
             ("worker", Filter::Worker),
@@ -478,6 +661,10 @@ fn decisions() -> String {
             if !due.is_empty() {
                 writeln!(text, "    {who}: {}", due.join(", then ")).unwrap();
             }
+        }
+        let listed = only_listed(&facts);
+        if !listed.is_empty() {
+            writeln!(text, "    listed: {}", listed.join(", then ")).unwrap();
         }
         let later = rules::all().filter_map(|rule| Some((rule.name, (rule.due_in)(&facts)?)));
         for (name, time) in later.filter(|(_, time)| !time.is_zero()) {
@@ -503,4 +690,53 @@ fn decisions_are_as_they_are_written_down() {
         assert_eq!(found, written, "line {n}; UNIKV_REWRITE=1 writes it again");
     }
     assert_eq!(found.lines().count(), written.lines().count());
+}
+
+/// What a settling does is no partition, and stands in no text.
+#[test]
+fn settling_does_no_more_than_there_is_and_than_may_be_done() {
+    use super::rules::settle::{SETTLE, wanted};
+    use super::{Job, Settling};
+    for bits in 0..1_u32 << 6 {
+        let is_set = |bit: u32| bits >> bit & 1 == 1;
+        let unsettled = Unsettled {
+            memtable_hides: is_set(0),
+            has_many_deletes: is_set(1),
+            may_seal: is_set(2),
+            generations_hide: is_set(3),
+            may_freeze: is_set(4),
+            gone_await_flush: is_set(5),
+        };
+        let hides = is_set(0) || is_set(3);
+        for (time, is_idle, is_long_idle) in [
+            (999, false, false),
+            (1_000, true, false),
+            (4_999, true, false),
+            (5_000, true, true),
+        ] {
+            let facts = Facts {
+                unsettled,
+                idle: idle(time),
+                ..facts()
+            };
+            let is_time = is_long_idle || (is_idle && (hides || is_set(5)));
+            let expected = Settling {
+                seals: is_time && (is_set(0) || is_set(1) || is_set(5)),
+                freezes: is_time && hides,
+            };
+            let found = wanted(&facts, facts.idle.time).map(|(what, _)| what);
+            assert_eq!(found.unwrap_or_default(), expected, "{facts:?}");
+            let expected = Settling {
+                seals: expected.seals && is_set(2),
+                freezes: expected.freezes && is_set(4),
+            };
+            let found = (SETTLE.find)(&facts, Filter::Worker).map(|(job, _)| match job {
+                Job::Settle(what) => what,
+                _ => panic!("another job"),
+            });
+            let expected = (expected != Settling::default()).then_some(expected);
+            assert_eq!(found, expected, "{facts:?}");
+            assert!((SETTLE.find)(&facts, Filter::Waiter).is_none());
+        }
+    }
 }

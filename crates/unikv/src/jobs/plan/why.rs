@@ -7,6 +7,16 @@ use std::fmt;
 pub(crate) enum Why {
     /// Memtables wait to be flushed.
     Sealed { memtables: usize },
+    /// The ballast is missing, too small or too large.
+    WrongBallast,
+    /// Nobody writes, and what was written may hide more than there may be.
+    HidesTooMuch,
+    /// Nobody writes, and memtables may hold something of keyspaces that are gone.
+    GoneInMemtables,
+    /// Nobody writes, and the memtable has deletes that scans step over.
+    ManyDeletes,
+    /// No job has run for a while.
+    JobsIdle,
     /// The manifest lags behind the job clock.
     ClockPassed,
     /// Partitions hold what belongs to keyspaces that are gone.
@@ -23,7 +33,7 @@ pub(crate) enum Why {
     TooLargeForSpace { bytes: u64 },
     /// Two neighbours together have no more than this.
     SmallNeighbours { bytes: u64 },
-    /// The disk is full, and what deletes have made garbage is not known yet.
+    /// The disk is full.
     DiskFull,
     /// Flushes wait for the merge.
     BlocksFlushes,
@@ -53,6 +63,13 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::Sealed { memtables } => write!(f, "{memtables} memtables are sealed"),
+            Why::WrongBallast => f.write_str("the ballast does not have its size"),
+            Why::HidesTooMuch => f.write_str("nobody writes, and unmerged records may hide much"),
+            Why::GoneInMemtables => {
+                f.write_str("nobody writes, and memtables may hold data of keyspaces that are gone")
+            }
+            Why::ManyDeletes => f.write_str("nobody writes, and a memtable has many deletes"),
+            Why::JobsIdle => f.write_str("no job has run for a while"),
             Why::ClockPassed => f.write_str("the job clock is to be noted"),
             Why::KeyspacesGone { partitions } => {
                 write!(

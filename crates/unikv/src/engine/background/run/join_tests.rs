@@ -617,7 +617,7 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
     while engine.space.full_disk.is_full() {
         assert_eq!(version(&db).partitions().len(), 2);
         never.wait_past(never.epoch(), Some(Duration::from_millis(100)));
-        engine.background.maintain_disk_space();
+        engine.core.work.notify();
     }
     db.quiesce().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);

@@ -5,7 +5,7 @@ pub(crate) mod chore;
 pub(crate) mod clear;
 pub(crate) mod cluster;
 pub(crate) mod collect;
-pub(crate) mod flush;
+mod flush_worker;
 pub(crate) mod for_reads;
 pub(crate) mod freeze;
 pub(crate) mod join;
@@ -17,10 +17,17 @@ pub(crate) mod warm;
 
 use crate::base::keys::PartitionId;
 use crate::jobs::plan::{Facts, Filter, JobName, MERGE, Rule, Why};
+pub(crate) use flush_worker::{disk, flush, lend, settle};
 use std::time::Duration;
 
-/// What the flush worker does.
-pub(crate) const FLUSHES: &[Rule] = &[flush::FLUSH_OLDEST];
+/// What the flush worker does, the most urgent first. A full disk comes before flushes, which need
+/// what it gives back. The others wait until there is nothing to flush.
+pub(crate) const FLUSHES: &[Rule] = &[
+    disk::DISK_SPACE,
+    flush::FLUSH_OLDEST,
+    settle::SETTLE,
+    lend::LEND_MEMORY,
+];
 
 /// All other kinds of job, the most urgent first. The time is noted when it is due, by an edit a
 /// minute. What keyspaces held that are gone costs an edit, and spares others work. What was hot

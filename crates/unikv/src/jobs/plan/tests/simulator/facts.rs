@@ -1,8 +1,11 @@
 //! The facts of the model, and the figures of its partitions.
 
+use super::kinds::{disk, lend, settle};
 use super::world::{OfAll, World};
 use crate::jobs::plan::Facts;
-use crate::jobs::plan::facts::{Garbage, Gone, Hints, Idle, Memtables, Scans, TableWishes, Vacant};
+use crate::jobs::plan::facts::{
+    Disk, Garbage, Gone, Hints, Idle, Memtables, Scans, TableWishes, Unsettled, Vacant,
+};
 use crate::jobs::plan::partitions::{PartitionFacts, Partitions};
 use std::time::Duration;
 
@@ -30,6 +33,14 @@ impl World {
                 gone: self.gone(),
                 blocking: self.blocking(),
                 flushes_wait: self.flushes_wait(),
+                unsettled: Unsettled {
+                    memtable_hides: settle::memtable_hides(self),
+                    has_many_deletes: settle::has_many_deletes(self),
+                    may_seal: settle::may_seal(self),
+                    generations_hide: settle::generations_hide(self),
+                    may_freeze: settle::may_freeze(self),
+                    gone_await_flush: settle::gone_await_flush(self),
+                },
             });
         }
     }
@@ -49,7 +60,12 @@ impl World {
                 sealed: self.sealed.len(),
                 are_blocked: of_all.flushes_wait,
             },
-            disk: self.disk.clone(),
+            disk: Disk {
+                look_at: disk::look_at(self),
+                ..self.disk.clone()
+            },
+            unsettled: of_all.unsettled,
+            lend_at: lend::lend_at(self),
             note_clock_at: self.note_clock_at,
             hints: Hints {
                 are_left: self.hints_left > 0 && !self.are_hints_read,

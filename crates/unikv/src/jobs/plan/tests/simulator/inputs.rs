@@ -6,7 +6,6 @@ use crate::base::keys::FileNumber;
 use rand::Rng;
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
-use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Memtables that may be sealed: with more, writers wait.
@@ -20,6 +19,8 @@ const HUGE: usize = 1_000;
 pub(super) enum Input {
     /// A memtable is sealed.
     Write,
+    /// Something is written to the open memtable.
+    Put,
     /// The disk is full, and deletes are to make room there.
     Delete,
     CreateKeyspace,
@@ -27,7 +28,10 @@ pub(super) enum Input {
     /// It gets new data, as if it were dropped and created.
     EmptyKeyspace,
     Time,
+    /// The disk becomes full, or there is room.
     Disk,
+    /// The data justify another ballast, for which there may be room.
+    Ballast,
     /// Values die that are merged already: they expire.
     Garbage,
     Scan,
@@ -43,14 +47,16 @@ pub(super) enum Input {
     Limits,
 }
 
-const ALL: [Input; 14] = [
+const ALL: [Input; 16] = [
     Input::Write,
+    Input::Put,
     Input::Delete,
     Input::CreateKeyspace,
     Input::DropKeyspace,
     Input::EmptyKeyspace,
     Input::Time,
     Input::Disk,
+    Input::Ballast,
     Input::Garbage,
     Input::Scan,
     Input::Caller,
@@ -101,6 +107,8 @@ pub(super) fn new_world(partitions: usize, rng: &mut SmallRng) -> World {
     world.slice_bytes = [50, 1_000][rng.random_range(0..2)];
     world.copies_left = rng.random_range(0..=8_000);
     world.lack_indexes = rng.random();
+    world.has_ballast = rng.random();
+    world.has_room = rng.random();
     world.is_asked_for = rng.random_ratio(1, 4);
     world.last_write = world.now;
     let is_huge = partitions > HUGE;
@@ -152,6 +160,7 @@ fn new_partition(
         tables: rng.random_range(1..=6),
         has_tombstones: rng.random_ratio(1, 8),
         are_tombstones_counted: false,
+        hides: rng.random_ratio(1, 32),
     };
     let frozen = (0..unmerged).map(|_| generation(100)).collect();
     let open = generation(1);
@@ -191,6 +200,13 @@ pub(super) fn apply(input: Input, world: &mut World, rng: &mut SmallRng) {
     };
     match input {
         Input::Write => seal(world, rng),
+        Input::Put if !world.keyspaces.is_empty() => {
+            let write = new_write(world, rng);
+            world.open.push(write);
+            world.last_write = world.now;
+            world.changed();
+        }
+        Input::Put => {}
         Input::Delete if world.disk.is_full => {
             seal(world, rng);
             world.disk.wants_freeze = true;
@@ -209,8 +225,12 @@ pub(super) fn apply(input: Input, world: &mut World, rng: &mut SmallRng) {
             }
         }
         Input::Time => world.pass(Duration::from_millis(rng.random_range(1..=4_000))),
-        Input::Disk if world.disk.is_full => world.disk_has_room(),
-        Input::Disk => world.disk.is_full = true,
+        Input::Disk if world.disk.is_full => world.has_room = true,
+        Input::Disk => world.full_begins(),
+        Input::Ballast => {
+            world.has_ballast = false;
+            world.has_room = rng.random();
+        }
         Input::Garbage => {
             let at = rng.random_range(0..world.partitions.len());
             let live: u64 = world.partitions[at].live.values().sum();
@@ -248,23 +268,31 @@ pub(super) fn apply(input: Input, world: &mut World, rng: &mut SmallRng) {
     }
 }
 
+/// A write to some keyspace that exists.
+fn new_write(world: &World, rng: &mut SmallRng) -> Write {
+    let nth = rng.random_range(0..world.keyspaces.len());
+    let keyspace = world.keyspaces.iter().nth(nth);
+    Write {
+        keyspace: *keyspace.expect("it exists"),
+        place: rng.random_range(0..1_000_000),
+        bytes: rng.random_range(1..=world.generation_bytes * 2),
+        has_deletes: rng.random_ratio(1, 8),
+        hides: rng.random_ratio(1, 8),
+    }
+}
+
 /// Seals a memtable with writes to some places, if writers need not wait.
 fn seal(world: &mut World, rng: &mut SmallRng) {
     if world.sealed.len() >= MOST_SEALED {
         return;
     }
-    let all: VecDeque<u32> = world.keyspaces.iter().copied().collect();
-    if all.is_empty() {
+    if world.keyspaces.is_empty() {
         return;
     }
-    let write = |rng: &mut SmallRng| Write {
-        keyspace: all[rng.random_range(0..all.len())],
-        place: rng.random_range(0..1_000_000),
-        bytes: rng.random_range(1..=world.generation_bytes * 2),
-        has_deletes: rng.random_ratio(1, 8),
-    };
-    let writes = rng.random_range(1..=4);
-    let writes = (0..writes).map(|_| write(rng)).collect();
+    let mut writes = std::mem::take(&mut world.open);
+    for _ in 0..rng.random_range(1..=4) {
+        writes.push(new_write(world, rng));
+    }
     world.sealed.push_back(writes);
     world.last_write = world.now;
     world.copies_left += 2 * world.generation_bytes;

@@ -6,12 +6,15 @@
 mod clear;
 mod cluster;
 mod collect;
+pub(super) mod disk;
 mod flush;
 mod for_reads;
 pub(super) mod join;
+pub(super) mod lend;
 mod merge;
 mod notes;
 mod scans;
+pub(super) mod settle;
 mod split;
 
 use super::oracle::Candidate;
@@ -21,10 +24,13 @@ use crate::jobs::plan::{Facts, Filter, Job, JobName, OfCatalog, OnFailure, Rule}
 use rand::rngs::SmallRng;
 use std::time::Duration;
 
-/// All kinds, the most urgent first. The flush worker does flushes, the other workers do the
+/// All kinds, the most urgent first. The flush worker does the first four, the other workers do the
 /// others.
 pub(super) const KINDS: &[Kind] = &[
+    disk::DISK_SPACE,
     flush::FLUSHES,
+    settle::SETTLE,
+    lend::LEND_MEMORY,
     notes::CLOCK_NOTES,
     clear::CLEAR,
     for_reads::WARM_START,
@@ -45,6 +51,7 @@ pub(super) const KINDS: &[Kind] = &[
 
 pub(super) struct Kind {
     rule: Rule,
+    /// The flush worker does it.
     pub(super) is_flush: bool,
     pub(super) may_fail: bool,
     /// All jobs of this kind that are due by its definition. The rule must find the most urgent.

@@ -63,7 +63,7 @@ pub(super) fn is_asked(
 ) -> bool {
     match filter {
         Filter::Worker => !world.failures.holds_back((name, of), world.now),
-        Filter::Waiter => true,
+        Filter::Waiter | Filter::Listing => true,
         Filter::Failure(asked) => asked == of,
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Generation {
     /// Some of its tables have tombstones.
     pub(super) has_tombstones: bool,
     pub(super) are_tombstones_counted: bool,
+    /// Its records may hide more than there may be when idle.
+    pub(super) hides: bool,
 }
 
 /// An open generation of no more tables is not merged for scans alone.

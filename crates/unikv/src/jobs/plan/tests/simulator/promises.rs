@@ -1,5 +1,6 @@
 //! The promises that must hold once nothing is due.
 
+use super::kinds::settle;
 use super::partition::Partition;
 use super::world::World;
 use crate::jobs::plan::Filter;
@@ -21,6 +22,13 @@ pub(super) fn check(world: &World) {
     assert!(!has_room || !is_over(world.note_clock_at), "clock");
     assert!(!has_room || !is_over(world.note_hints_at), "hints");
     assert!(!(world.disk.is_full && world.disk.wants_freeze), "freeze");
+    let is_looked_after = !world.disk.is_full && world.has_ballast;
+    assert!(!world.has_room || is_looked_after, "there is room on disk");
+    assert!(
+        !settle::is_unsettled(world),
+        "what was written may hide much"
+    );
+    assert!(world.is_lent, "the memory of jobs is not lent");
     assert!(!world.flushes_wait(), "flushes wait, and nothing is due");
     assert!(
         world.failures.failed().is_empty(),

@@ -5,7 +5,7 @@
 
 use super::counts::Counts;
 use super::inputs::{self, Habits};
-use super::kinds::{Ended, KINDS, Kind, Running, join};
+use super::kinds::{Ended, KINDS, Kind, Running, join, lend, settle};
 use super::world::World;
 use super::{kinds, oracle, promises};
 use crate::base::keys::PartitionId;
@@ -22,6 +22,9 @@ const SMALL: usize = 16;
 
 /// Merges that may begin while a join with merges is due.
 const MOST_PASSED: usize = 4;
+
+/// Without new input all is done after this time: pauses of failures take a minute at most.
+const LONG: Duration = Duration::from_secs(3_600);
 
 /// After this time nothing waits for writers to be idle.
 const LONG_IDLE: Duration = Duration::from_secs(6);
@@ -97,11 +100,13 @@ impl Simulation {
     pub(super) fn settle(&mut self) {
         self.world.failing = 0;
         if self.rng.random_ratio(3, 4) {
-            self.world.disk_has_room();
+            self.world.has_room = true;
         }
         self.wake();
-        let most = 8 * self.world.work();
-        for _ in 0..most {
+        let (most, begin) = (8 * self.world.work(), self.world.now);
+        let mut steps = 0;
+        while steps < most && self.world.now - begin < LONG {
+            steps += 1;
             let is_awake = |worker: &usize| {
                 let worker = &self.workers[*worker];
                 worker.job.is_some() || !worker.sleeps
@@ -114,9 +119,15 @@ impl Simulation {
             }
             let due = self.due_for_waiter();
             let rest = self.rest(|_| true);
-            // Nobody writes, and with time more becomes due. The clock is noted for ever.
+            // Nobody writes, and with time more becomes due. The clock is noted for ever, and so is
+            // a full disk looked after.
             let world = &self.world;
-            let may_be_due = world.idle_time() < LONG_IDLE || world.give_way_for().is_some();
+            let is_disk_due = world.has_room && (world.disk.is_full || !world.has_ballast);
+            let may_be_due = world.idle_time() < LONG_IDLE
+                || world.give_way_for().is_some()
+                || settle::is_unsettled(world)
+                || is_disk_due
+                || !world.is_lent;
             let rest = rest.filter(|_| due.is_some() || may_be_due);
             let Some(rest) = rest else {
                 let world = &self.world;
@@ -130,10 +141,16 @@ impl Simulation {
             self.print(|| format!("all sleep for {rest:?}"));
             self.counts.rests += 1;
             self.world.pass(rest);
+            // To wake up and find nothing, or a full disk, is no work.
+            steps = steps.saturating_sub(self.workers.len() + 2);
             self.wake();
         }
         let due = self.due_for_waiter();
-        panic!("after {most} jobs {due:?} is due: {:#?}", self.world);
+        let passed = self.world.now - begin;
+        panic!(
+            "after {steps} jobs and {passed:?} {due:?} is due: {:#?}",
+            self.world
+        );
     }
 
     fn print(&self, what: impl FnOnce() -> String) {
@@ -218,6 +235,7 @@ impl Simulation {
             inputs: Vec::new(),
             rounds: 0,
         };
+        lend::job_begins(&mut self.world, &running);
         self.counts.begun[kind] += 1;
         let is_together = matches!(&running.job, Job::Merge(ids) if ids.len() > 1);
         self.counts.together += u64::from(is_together);
@@ -268,6 +286,7 @@ impl Simulation {
             self.counts.given_up += 1;
             self.world.failures.give_up(of, self.world.now);
         }
+        lend::job_ends(&mut self.world, &running);
         for id in &running.partitions {
             self.world.leased.remove(id);
         }
@@ -293,9 +312,10 @@ impl Simulation {
         if KINDS[running.kind].is_only_counted() {
             return;
         }
-        let disk = &mut self.world.disk;
-        disk.is_full |= self.rng.random_ratio(1, 32);
-        let lacks_space = disk.is_full && self.rng.random();
+        if self.rng.random_ratio(1, 32) {
+            self.world.full_begins();
+        }
+        let lacks_space = self.world.disk.is_full && self.rng.random();
         let cause = if lacks_space {
             Cause::DiskFull
         } else {
@@ -326,11 +346,11 @@ impl Simulation {
 
     /// Checks that no job of these kinds becomes due while a worker sleeps.
     fn check_rest(&mut self, of: impl Fn(&Kind) -> bool) {
-        const LONG: Duration = Duration::from_secs(100_000);
+        const VERY_LONG: Duration = Duration::from_secs(100_000);
         let rest = self.rest(&of);
         let before = rest.map(|rest| rest.saturating_sub(Duration::from_nanos(1)));
         let (now, choices) = (self.world.now, self.world.choices.clone());
-        self.world.now += before.unwrap_or(LONG);
+        self.world.now += before.unwrap_or(VERY_LONG);
         let mut facts = self.world.facts();
         for kind in KINDS.iter().filter(|kind| of(kind)) {
             let found = kind.find(&mut facts, &self.world, Filter::Worker).is_some();
@@ -383,7 +403,8 @@ impl Simulation {
             0 => self.world.check_figures(),
             1 => oracle::check_all(&self.world, Filter::Worker),
             2 => oracle::check_all(&self.world, Filter::Waiter),
-            3 => {
+            3 => oracle::check_all(&self.world, Filter::Listing),
+            4 => {
                 let at = self.rng.random_range(0..=self.world.partitions.len());
                 let of = self.world.partitions.get(at).map(|p| p.id);
                 oracle::check_all(&self.world, Filter::Failure(of));

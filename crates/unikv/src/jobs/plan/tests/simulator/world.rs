@@ -12,7 +12,7 @@ use super::partition::{Generation, Partition, key_between};
 use super::values::File;
 use crate::base::keys::{FileNumber, PartitionId};
 use crate::jobs::plan::MERGE;
-use crate::jobs::plan::facts::{Disk, Gone};
+use crate::jobs::plan::facts::{Disk, Gone, Unsettled};
 use crate::jobs::plan::partitions::{JoinFacts, Partitions};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -26,6 +26,8 @@ pub(super) struct Write {
     pub(super) place: usize,
     pub(super) bytes: u64,
     pub(super) has_deletes: bool,
+    /// It may hide more than there may be when idle.
+    pub(super) hides: bool,
 }
 
 #[derive(Debug, Default)]
@@ -45,12 +47,26 @@ pub(super) struct World {
     last_file: u64,
     /// Bytes that a merge of several partitions may read.
     pub(super) most_together_bytes: u64,
-    /// The oldest first.
+    /// The writes in the open memtable.
+    pub(super) open: Vec<Write>,
+    /// The sealed memtables, the oldest first.
     pub(super) sealed: VecDeque<Vec<Write>>,
     pub(super) leased: BTreeSet<PartitionId>,
     /// Jobs that merge and have begun since a join that needs merges did.
     pub(super) merges_since_join: u64,
+    /// Without the time of the next look.
     pub(super) disk: Disk,
+    /// There is room for a ballast, and for writing to resume.
+    pub(super) has_room: bool,
+    pub(super) has_ballast: bool,
+    /// When the space was last looked after in vain; `None`: it was not since it was as it should
+    /// be.
+    pub(super) in_vain_at: Option<Duration>,
+    /// Jobs that run and take the memory of jobs, and when one last did.
+    pub(super) jobs: usize,
+    pub(super) worked_at: Duration,
+    /// The cache is lent that memory.
+    pub(super) is_lent: bool,
     pub(super) note_clock_at: Option<Duration>,
     /// Whether anything expires.
     pub(super) expires: bool,
@@ -94,6 +110,7 @@ pub(super) struct OfAll {
     pub(super) gone: Gone,
     pub(super) blocking: Option<PartitionId>,
     pub(super) flushes_wait: bool,
+    pub(super) unsettled: Unsettled,
 }
 
 impl World {
@@ -101,6 +118,7 @@ impl World {
     pub(super) fn new() -> World {
         World {
             now: Duration::from_secs(100),
+            worked_at: Duration::from_secs(100),
             most_bytes: 1_600,
             generation_bytes: 100,
             ..World::default()
@@ -145,7 +163,8 @@ impl World {
         let partition = &self.partitions[at];
         let (first, last) = partition.keyspaces;
         let is_of_it = |write: &Write| (first..=last).contains(&write.keyspace);
-        partition.is_empty() && self.is_gone(at) && !self.sealed.iter().flatten().any(is_of_it)
+        let mut in_memory = self.sealed.iter().flatten().chain(&self.open);
+        partition.is_empty() && self.is_gone(at) && !in_memory.any(is_of_it)
     }
 
     /// The join of a partition with the next one. Both together belong to one keyspace at most, and
@@ -273,11 +292,13 @@ impl World {
                 tables: 0,
                 has_tombstones: false,
                 are_tombstones_counted: false,
+                hides: false,
             });
             open.bytes += write.bytes;
             open.tables += 1;
             open.has_tombstones |= write.has_deletes;
             open.are_tombstones_counted = false;
+            open.hides |= write.hides;
             places.insert(at);
         }
         for at in places {
@@ -302,17 +323,31 @@ impl World {
         self.gives_way = (until, self.charged());
     }
 
-    pub(super) fn disk_has_room(&mut self) {
-        self.disk.is_full = false;
-        self.failures.disk_has_room();
-        self.changed();
+    /// The disk is full, and the ballast is released.
+    pub(super) fn full_begins(&mut self) {
+        if !self.disk.is_full {
+            self.disk.is_full = true;
+            self.has_room = false;
+            self.has_ballast = false;
+            self.in_vain_at = None;
+        }
+    }
+
+    /// The disk is full no longer, if it was.
+    pub(super) fn full_ends(&mut self) {
+        if self.disk.is_full {
+            self.disk.is_full = false;
+            self.failures.disk_has_room();
+            self.changed();
+        }
     }
 
     /// A measure of the work to be done: memtables, generations, key tables of the least size,
     /// partitions, wishes, failures.
     pub(super) fn work(&self) -> usize {
-        let writes: usize = self.sealed.iter().map(|writes| 1 + writes.len()).sum();
-        let written: u64 = self.sealed.iter().flatten().map(|write| write.bytes).sum();
+        let memtables = || self.sealed.iter().chain([&self.open]);
+        let writes: usize = memtables().map(|writes| 1 + writes.len()).sum();
+        let written: u64 = memtables().flatten().map(|write| write.bytes).sum();
         let generations: usize = self.partitions.iter().map(Partition::generations).sum();
         let bytes: u64 = self.partitions.iter().map(Partition::bytes).sum();
         let tables = (bytes + written) / (self.most_bytes / 16) + 1;

@@ -58,7 +58,7 @@ fn vacant_neighbours(world: &World, filter: Filter) -> Vec<Candidate> {
             let begin = world.position(of);
             begin.map(|begin| begin..end(begin, &|_| true))
         }
-        Filter::Worker | Filter::Waiter => {
+        Filter::Worker | Filter::Waiter | Filter::Listing => {
             let may_be_taken = |at: usize| may_take(world, filter, NAME, world.partitions[at].id);
             let groups = (0..world.partitions.len()).map(|at| at..end(at, &may_be_taken));
             groups.into_iter().find(|group| group.len() >= 2)

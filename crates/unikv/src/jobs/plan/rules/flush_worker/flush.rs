@@ -1,7 +1,7 @@
 //! Flushes.
 
-use super::never;
 use crate::base::seeded::slip;
+use crate::jobs::plan::rules::never;
 use crate::jobs::plan::{FLUSH, Filter, Job, OfCatalog, OnFailure, Rule, Why};
 
 /// Writes the oldest sealed memtable to tables of the UnsortedStore, if that can take it.

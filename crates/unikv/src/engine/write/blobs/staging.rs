@@ -24,13 +24,13 @@ const FILE_BYTES: u64 = 64 << 20;
 const PACED_BYTES: usize = 1 << 20;
 
 /// A batch without its large values, which are in files.
-pub(super) struct Staged {
-    pub(super) batch: Batch,
-    pub(super) files: Vec<FileNumber>,
+pub(in crate::engine::write) struct Staged {
+    pub(in crate::engine::write) batch: Batch,
+    pub(in crate::engine::write) files: Vec<FileNumber>,
 }
 
 /// Writes large values to files, one after the other.
-pub(super) struct Staging<'p> {
+pub(in crate::engine::write) struct Staging<'p> {
     path: &'p WritePath,
     compressions: Compressions,
     writer: Option<RecordWriter>,
@@ -45,7 +45,10 @@ pub(super) struct Staging<'p> {
 }
 
 impl<'p> Staging<'p> {
-    pub(super) fn begin(path: &'p WritePath, no_wait: bool) -> Result<Staging<'p>> {
+    pub(in crate::engine::write) fn begin(
+        path: &'p WritePath,
+        no_wait: bool,
+    ) -> Result<Staging<'p>> {
         path.core.health.check_fatal()?;
         Ok(Staging {
             path,
@@ -60,7 +63,7 @@ impl<'p> Staging<'p> {
     }
 
     /// Writes the large values of the operations, which are durable then.
-    pub(super) fn stage<'a>(
+    pub(in crate::engine::write) fn stage<'a>(
         &mut self,
         ops: impl Iterator<Item = (BatchOp<'a>, bool)> + Clone,
     ) -> Result<Staged> {
@@ -84,7 +87,7 @@ impl<'p> Staging<'p> {
 
     /// Writes the value of `key` that `source` gives, `len` bytes if that is known, chunk by chunk:
     /// each call fills the buffer, and only the last one not whole. It is durable then.
-    pub(super) fn stage_stream(
+    pub(in crate::engine::write) fn stage_stream(
         &mut self,
         key: &[u8],
         expiry_ms: Option<u64>,
