@@ -17,7 +17,8 @@ macro_rules! changes {
             /// [`Keyspace::get`](crate::Keyspace::get).
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-swap-{}", std::process::id()));
+            /// # let name = format!("unikv-swap-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// assert!(db.compare_and_swap("owner", None, Some(b"me"))?.is_ok());
             /// let there = db.compare_and_swap("owner", None, Some(b"you"))?.unwrap_err();
@@ -41,9 +42,12 @@ macro_rules! changes {
             /// [`Keyspace::get`](crate::Keyspace::get).
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-update-{}", std::process::id()));
+            /// # let name = format!("unikv-update-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-            /// let append = |value: Option<&[u8]>| Some([value.unwrap_or_default(), b"!"].concat());
+            /// let append = |value: Option<&[u8]>| {
+            ///     Some([value.unwrap_or_default(), b"!"].concat())
+            /// };
             /// db.update_with("greeting", append)?;
             /// assert_eq!(db.update_with("greeting", append)?.as_deref(), Some(&b"!!"[..]));
             /// # db.close()?;
@@ -69,13 +73,14 @@ macro_rules! changes {
                 self.writer().increment(key.as_ref(), by)
             }
 
-            /// Removes the first entry, and returns it; `None` if there is none. Each entry is taken
+            /// Removes the first entry, and returns it; `None` if there is none. Each one is taken
             /// once, however many threads take entries beside each other. They take turns, and with
             /// [`Durability::Sync`](crate::Durability::Sync) each waits for the sync of the one
             /// before.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-pop-{}", std::process::id()));
+            /// # let name = format!("unikv-pop-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// let jobs = db.keyspace("jobs", unikv::KeyspaceOptions::default())?;
             /// jobs.put("1", "sweep")?;

@@ -67,7 +67,8 @@ macro_rules! writes {
             /// keyspace go to this one.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-write-{}", std::process::id()));
+            /// # let name = format!("unikv-write-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// let users = db.keyspace("users", unikv::KeyspaceOptions::default())?;
             /// let mut batch = unikv::Batch::new();
@@ -102,7 +103,8 @@ macro_rules! writes {
             /// rest when it is merged. Meanwhile scans pass over it in one step for each file.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-deletes-{}", std::process::id()));
+            /// # let name = format!("unikv-deletes-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// for day in 1..=30 {
             ///     db.put(format!("2025-06-{day:02}"), "…")?;
@@ -153,7 +155,8 @@ macro_rules! writes {
             /// database waits for it.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-reader-{}", std::process::id()));
+            /// # let name = format!("unikv-reader-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// use std::io::Read;
             ///
@@ -201,7 +204,8 @@ macro_rules! writes {
             /// `NoSuchKeyspace`, `Closed`.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-ingest-{}", std::process::id()));
+            /// # let name = format!("unikv-ingest-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// db.put("banana", "yellow")?;
             /// let mut fruit = db.ingest()?;
@@ -241,8 +245,9 @@ macro_rules! writes {
             /// ```no_run
             /// # fn main() -> unikv::Result<()> {
             /// # let db = unikv::Db::open("db", unikv::Options::default())?;
-            /// let squares = (0..1_000_000u64).map(|n| (n.to_be_bytes(), Some((n * n).to_be_bytes())));
-            /// db.ingest_sorted(squares.map(unikv::Result::Ok), Some(b"squares loaded"))?;
+            /// let squares = (0..1_000_000u64).map(|n| n * n);
+            /// let entries = squares.map(|n| (n.to_be_bytes(), Some(n.to_be_bytes())));
+            /// db.ingest_sorted(entries.map(unikv::Result::Ok), Some(b"squares loaded"))?;
             /// # Ok(())
             /// # }
             /// ```
@@ -251,7 +256,8 @@ macro_rules! writes {
             /// is usual:
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-sorted-{}", std::process::id()));
+            /// # let name = format!("unikv-sorted-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// use std::time::{Duration, SystemTime};
             /// use unikv::{Expiry, Ttl};
@@ -286,7 +292,8 @@ macro_rules! writes {
             /// [`Keyspace::expire`](crate::Keyspace::expire).
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-expire-{}", std::process::id()));
+            /// # let name = format!("unikv-expire-{}", std::process::id());
+            /// # let dir = std::env::temp_dir().join(name);
             /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
             /// use std::time::{Duration, SystemTime};
             ///

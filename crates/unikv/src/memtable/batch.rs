@@ -1,5 +1,6 @@
 //! Batches of operations. Their [encoding](super::ops) is also the payload of a WAL record.
 
+mod collect;
 pub(super) mod lifetime;
 mod lifetimes;
 pub(super) mod limits;
@@ -366,30 +367,6 @@ impl Batch {
             }
         }
         self
-    }
-}
-
-/// Each pair is a put.
-impl<K: AsRef<[u8]>, V: AsRef<[u8]>> Extend<(K, V)> for Batch {
-    fn extend<T: IntoIterator<Item = (K, V)>>(&mut self, pairs: T) {
-        for (key, value) in pairs {
-            self.put(key, value);
-        }
-    }
-}
-
-/// Each pair is a put.
-///
-/// ```
-/// # use unikv::Batch;
-/// let batch: Batch = [("apple", "red"), ("pear", "green")].into_iter().collect();
-/// assert_eq!(batch.len(), 2);
-/// ```
-impl<K: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(K, V)> for Batch {
-    fn from_iter<T: IntoIterator<Item = (K, V)>>(pairs: T) -> Batch {
-        let mut batch = Batch::new();
-        batch.extend(pairs);
-        batch
     }
 }
 
