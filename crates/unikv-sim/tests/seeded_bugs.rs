@@ -143,21 +143,6 @@ const DECISIONS: By =
 
 const CASES: &[Case] = &[
     // Events.
-    Case(
-        Seeded::StallEndUnreported,
-        unit("engine::tests::events::each_stall_and_each_slowdown_has_its_end"),
-        0,
-    ),
-    Case(
-        Seeded::ResumptionUnreported,
-        unit("engine::tests::events::writing_that_is_suspended_is_heard_to_resume"),
-        0,
-    ),
-    Case(
-        Seeded::LostEventsUncounted,
-        unit("engine::tests::events::what_a_slow_listener_does_not_take_is_counted"),
-        0,
-    ),
     // Gaps.
     Case(
         Seeded::GapKeptByPut,
@@ -238,11 +223,6 @@ const CASES: &[Case] = &[
     Case(
         Seeded::FollowerCopiesHistory,
         unit("engine::follow::copies::tests::a_copy_of_a_follower_has_no_changes_from_before_it"),
-        0,
-    ),
-    Case(
-        Seeded::LowWaterOverMemtable,
-        unit("engine::keyspaces::tests::changes_of_keyspaces_begin_no_segments"),
         0,
     ),
     Case(
@@ -494,13 +474,6 @@ const CASES: &[Case] = &[
     ),
     // The manifest, and what it lists.
     Case(Seeded::DirectoryUnsynced, Cuts, 0),
-    Case(
-        Seeded::DirectoryFailureForgotten,
-        unit(
-            "engine::background::ingest::tests::names_that_a_failed_sync_may_have_lost_are_never_listed",
-        ),
-        0,
-    ),
     Case(Seeded::ManifestUnsynced, Cuts, 0),
     Case(
         Seeded::MarkAheadOfSync,
@@ -530,11 +503,6 @@ const CASES: &[Case] = &[
         unit(
             "engine::catalog::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said",
         ),
-        0,
-    ),
-    Case(
-        Seeded::RemovePinned,
-        unit("engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_with_it"),
         0,
     ),
     Case(Seeded::RemoveUnsure, Faults, 0),
@@ -637,11 +605,6 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::NeverUnlink,
-        unit("engine::read::pins::tests::what_only_an_iterator_keeps_is_reported_and_goes_with_it"),
-        0,
-    ),
-    Case(
         Seeded::ObsoleteForever,
         Test("space", "snapshots_held_and_released"),
         0,
@@ -686,20 +649,8 @@ const CASES: &[Case] = &[
     ),
     Case(Seeded::IngestKeepsTargets, Histories, 0),
     Case(Seeded::LargeNameUnsynced, Cuts, 0),
-    Case(
-        Seeded::RemoveAdoptedLarge,
-        unit(
-            "engine::write::blobs::tests::a_value_whose_log_record_has_an_unknown_outcome_is_kept_until_the_log_is_given_up",
-        ),
-        0,
-    ),
     Case(Seeded::ChunkedLengthGuessed, Histories, 0),
     Case(Seeded::RangeFromChunkStart, Histories, 0),
-    Case(
-        Seeded::ReaderErrorEndsValue,
-        unit("engine::write::streams::tests::a_reader_that_fails_leaves_nothing"),
-        0,
-    ),
     // Damage.
     Case(Seeded::BlockUnchecked, Damage, 1),
     // The shape with large values in chunks.
@@ -748,23 +699,6 @@ const CASES: &[Case] = &[
         0,
     ),
     // The whole.
-    Case(
-        Seeded::PutsFreeNothing,
-        unit("engine::space::tombstone_debt::tests::short_values_hide_long_ones_as_deletes_do"),
-        0,
-    ),
-    Case(
-        Seeded::BallastNotRestored,
-        unit(
-            "engine::space::full_disk::tests::puts_fail_cleanly_while_reads_and_deletes_go_on_and_writing_resumes_by_itself",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::SweptWhileStaying,
-        unit("engine::space::full_disk::tests::a_database_is_opened_where_no_byte_is_free"),
-        0,
-    ),
     Case(
         Seeded::TokensOfNoManifest,
         unit("engine::space::full_disk::tests::a_token_from_a_full_disk_holds_at_the_next_opening"),
@@ -826,11 +760,6 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
-    Case(
-        Seeded::TurnIgnored,
-        unit("txn::tests::batches_that_become_tables_and_ingests_wait_for_what_is_alone"),
-        0,
-    ),
     // Range tombstones.
     Case(
         Seeded::DamagedRangesAreEmpty,
@@ -869,59 +798,11 @@ const CASES: &[Case] = &[
     Case(Seeded::EmptiedForSnapshots, Histories, 0),
     Case(Seeded::DropBeforeSync, Crashes, 30),
     Case(
-        Seeded::WriteToDropped,
-        unit(
-            "engine::keyspaces::tests::what_is_taken_of_a_dropped_keyspace_fails_and_never_looks_empty",
-        ),
-        0,
-    ),
-    Case(
         Seeded::RepairRevivesDropped,
         unit("engine::keyspaces::tests::a_repair_saves_keyspaces_and_brings_none_back"),
         0,
     ),
     Case(Seeded::RefusedAndWritten, Shortage, 0),
-    Case(
-        Seeded::QueueOvertakes,
-        unit("engine::write::queue::tests::a_newcomer_takes_along_sleepers_or_waits_after_them"),
-        0,
-    ),
-    Case(
-        Seeded::QueueSleeps,
-        unit("engine::write::queue::tests::who_is_refused_does_not_keep_the_next_one_asleep"),
-        0,
-    ),
-    Case(
-        Seeded::HastyWaits,
-        unit(
-            "engine::write::admission::tests::writes_that_may_not_wait_are_refused_while_all_memtables_are_sealed",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::HastyPauses,
-        unit(
-            "engine::write::admission::tests::what_a_delete_hides_does_not_slow_one_that_may_not_wait",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::StoredOptionsForgotten,
-        unit("engine::open::stored_options::tests::what_is_not_set_stays_and_what_is_set_holds"),
-        0,
-    ),
-    Case(
-        Seeded::UnsetOptionStays,
-        unit(
-            "engine::open::stored_options::tests::only_what_is_set_is_stored_and_it_can_be_made_the_default_again",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::OpenReadsAll,
-        unit("engine::tests::opening_reads_nothing_of_what_is_merged"),
-        0,
-    ),
 ];
 
 /// What became of a case.

@@ -88,8 +88,6 @@ and_of_writes! {
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
     DirectoryUnsynced,
-    /// I1: a sync of the directory that failed is forgotten.
-    DirectoryFailureForgotten,
     /// I1: an edit is in force before it is synced.
     ManifestUnsynced,
     /// I2: an edit claims that what is before it is durable, so a torn note counts as damage.
@@ -108,14 +106,10 @@ and_of_writes! {
     RenewalForgetsMark,
     /// I1: nor how many edits there were, so that a manifest which has lost some goes unnoticed.
     RenewalForgetsEdits,
-    /// I5: an obsolete file is removed while a view pins it.
-    RemovePinned,
     /// I1: the files of an edit that may be durable are removed because its append failed.
     RemoveUnsure,
     /// I2: the edit of a flush gives up the log of memtables that are not flushed yet.
     LowWaterTooHigh,
-    /// I3: a change of keyspaces gives up the log of what is in memory alone.
-    LowWaterOverMemtable,
     /// I3: the log does not say that keyspaces changed: a manifest loses that unnoticed.
     EditUnnoted,
     /// I2: a change of keyspaces does not say up to where the log was durable.
@@ -233,8 +227,6 @@ and_of_writes! {
     GcNever,
     /// I7: record files that nothing points to stay listed.
     KeepDeadFiles,
-    /// I7: obsolete files are not removed before the next opening.
-    NeverUnlink,
     /// I7: versions kept for a snapshot stay when it has gone.
     ObsoleteForever,
     /// I5: a split lists a table on the left only if its last key is the border.
@@ -286,8 +278,6 @@ and_of_writes! {
     IngestKeepsTargets,
     /// I1: the log names a large value whose file has no durable name.
     LargeNameUnsynced,
-    /// I2: a failed write removes the files of its large values although the log may name them.
-    RemoveAdoptedLarge,
     // Damage.
     /// I5: the checksum of a key block is not looked at.
     BlockUnchecked,
@@ -324,39 +314,17 @@ and_of_writes! {
     RefreshKeepsValue,
     /// I5: the checksums of a large value's chunks are not compared.
     ChunkUnchecked,
-    /// I5: an error of the reader that a value comes from is taken for its end.
-    ReaderErrorEndsValue,
     /// I5: a part of a large value comes from where its first chunk begins.
     RangeFromChunkStart,
     /// I5: the frame of a value whose length was not known keeps what was guessed.
     ChunkedLengthGuessed,
     // The whole.
-    /// I7: a short value in the place of a long one costs nothing for what it hides.
-    PutsFreeNothing,
-    /// I7: the ballast is not made again when there is space again.
-    BallastNotRestored,
     /// I4: a put that is refused for want of space is written all the same.
     RefusedAndWritten,
     /// I5: a snapshot from before a keyspace was emptied shows it empty.
     EmptiedForSnapshots,
     /// I3: a keyspace is dropped before the writes before it are durable.
     DropBeforeSync,
-    /// I5: a write to a keyspace that has been dropped is acknowledged.
-    WriteToDropped,
-    /// I6: a newcomer leads before those that wait and that it does not take along.
-    QueueOvertakes,
-    /// I6: when the writer that was woken is refused, nobody wakes the next.
-    QueueSleeps,
-    /// I6: a write that may not wait waits for flushes.
-    HastyWaits,
-    /// I6: a write that may not wait pauses for what it costs.
-    HastyPauses,
-    /// I5: what an earlier opening has set is forgotten by the next.
-    StoredOptionsForgotten,
-    /// I5: what an opening has unset holds all the same.
-    UnsetOptionStays,
-    /// I8: opening reads every file.
-    OpenReadsAll,
     // What expires.
     /// I5: what a read hides is judged by the wall clock, which may jump back.
     ExpiryByWallClock,
@@ -381,12 +349,6 @@ and_of_writes! {
     /// I5: a snapshot judges what has expired by the time of the read.
     SnapshotOfNow,
     // Events.
-    /// Whoever hears that writers wait never hears that they go on.
-    StallEndUnreported,
-    /// Whoever hears that writing is suspended never hears that it goes on.
-    ResumptionUnreported,
-    /// Events that do not fit are dropped without a word.
-    LostEventsUncounted,
     // What is handed out.
     /// I7: buffers are shared by what is handed out, however much memory that keeps.
     SharesWithoutEnd,

@@ -20,8 +20,6 @@ macro_rules! and_of_writes {
             /// I7: a partition that was split or has shrunk hides others that are to be split.
             StaleSplits,
             // Writes.
-            /// I2: an opening that a full disk refused a manifest removes files as if it had one.
-            SweptWhileStaying,
             /// I6: tokens of changes name an incarnation that is in no manifest.
             TokensOfNoManifest,
             /// I6: a check without the lock reports an opening beside it as damage.
@@ -58,8 +56,6 @@ macro_rules! and_of_writes {
             EmptiedForEarlier,
             /// I5: writes of which only the keys are kept are not compared.
             KeptKeysNotCompared,
-            /// I6: large batches and ingests do not wait for a transaction that is alone.
-            TurnIgnored,
             /// I6: a job lists the file of moved values although one may be there in part.
             MovedInPart,
             /// I7: a follower takes what the log takes, whatever its budget is.

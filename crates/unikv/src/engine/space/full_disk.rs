@@ -11,7 +11,6 @@
 //! commit lock: the flush worker only tries it, as a leader may hold it while it waits for a flush.
 
 use crate::base::file_names;
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::space::ballast::{LEAST_BALLAST, LEAST_BALLAST_PART, SpaceLimits};
@@ -305,7 +304,7 @@ impl FullDisk {
             return false;
         }
         self.release_ballast(store);
-        if wanted == 0 || seeded!(BallastNotRestored) {
+        if wanted == 0 {
             return true;
         }
         let path = store.dir().join(file_names::BALLAST);
