@@ -170,21 +170,6 @@ const CASES: &[Case] = &[
         unit("engine::read::iter::tests::gaps::what_is_ingested_into_a_gap_is_seen"),
         0,
     ),
-    Case(
-        Seeded::CheckpointLinksByName,
-        unit("engine::tests::directories::a_checkpoint_has_the_files_of_its_own_database"),
-        0,
-    ),
-    Case(
-        Seeded::FollowerShowsIngestEarly,
-        unit("engine::follow::tests::an_ingest_is_shown_with_its_mark_or_not_at_all"),
-        0,
-    ),
-    Case(
-        Seeded::GapForEarlierReaders,
-        unit("engine::follow::tests::a_snapshot_sees_what_has_expired_for_a_later_state"),
-        0,
-    ),
     // Checkpoints and backups.
     Case(
         Seeded::CheckpointOfDurableLog,
@@ -193,36 +178,11 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
-    Case(
-        Seeded::FollowsUnpublished,
-        unit("engine::follow::tests::what_is_in_the_log_and_not_published_is_not_shown"),
-        0,
-    ),
-    Case(
-        Seeded::FollowsUnpublishedEdits,
-        unit("engine::follow::tests::an_edit_whose_sync_fails_is_not_in_force"),
-        0,
-    ),
     Case(Seeded::FollowerKeepsFlushed, unit(FOLLOWED), 0),
     Case(Seeded::FollowerMissesEdits, unit(DURING_A_REFRESH), 0),
     Case(
         Seeded::FollowerIndexStale,
         unit("engine::follow::tests::a_follower_shows_each_state_across_every_job"),
-        0,
-    ),
-    Case(
-        Seeded::FollowerForgetsLarge,
-        unit("engine::follow::copies::tests::large_values_that_only_the_log_names_are_held"),
-        0,
-    ),
-    Case(
-        Seeded::FollowerTakesNumbersAgain,
-        unit("engine::follow::tests::an_older_state_in_the_place_of_what_is_followed_is_refused"),
-        0,
-    ),
-    Case(
-        Seeded::FollowerCopiesHistory,
-        unit("engine::follow::copies::tests::a_copy_of_a_follower_has_no_changes_from_before_it"),
         0,
     ),
     Case(
@@ -269,13 +229,6 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::FollowerCopiesUnpublished,
-        unit(
-            "engine::follow::copies::tests::a_state_that_was_shown_before_is_copied_without_what_came_since",
-        ),
-        0,
-    ),
-    Case(
         Seeded::FollowerCopiesNoMark,
         unit(
             "engine::follow::copies::tests::a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself",
@@ -297,18 +250,8 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::BackupNotReadBack,
-        unit("backup::tests::a_copy_that_does_not_read_as_it_was_written_is_no_copy"),
-        0,
-    ),
-    Case(
         Seeded::PruneFilesFirst,
         unit("backup::tests::a_pruning_cut_at_any_call_leaves_what_is_kept_and_nothing_broken"),
-        0,
-    ),
-    Case(
-        Seeded::PruneForgetsOthers,
-        unit("backup::tests::pruning_keeps_the_newest_points_and_what_they_need"),
         0,
     ),
     // The change feed.
@@ -333,25 +276,6 @@ const CASES: &[Case] = &[
         unit("engine::changes::tests::writes_that_only_tables_have_are_not_left_out"),
         0,
     ),
-    Case(
-        Seeded::LastChangeForgotten,
-        unit(
-            "engine::changes::tests::the_number_of_a_change_is_not_given_again_when_it_is_forgotten",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::FeedSkipsRecord,
-        unit("engine::changes::tests::a_change_of_keyspaces_does_not_come_before_recovered_writes"),
-        0,
-    ),
-    Case(
-        Seeded::WindowForgetsBlobs,
-        unit(
-            "engine::changes::tests::large_values_of_the_window_are_there_after_they_were_overwritten",
-        ),
-        0,
-    ),
     // Exports and ingests.
     Case(
         Seeded::CutExportImported,
@@ -366,11 +290,6 @@ const CASES: &[Case] = &[
     Case(
         Seeded::ExportNameUnsynced,
         unit("export::tests::an_export_that_is_interrupted_is_not_there_or_whole"),
-        0,
-    ),
-    Case(
-        Seeded::FailedIngestCommits,
-        unit("export::tests::an_ingest_in_steps_is_stored_whole_or_not_at_all"),
         0,
     ),
     // What expires.
@@ -563,11 +482,6 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::FollowerBeyondBudget,
-        unit("engine::follow::tests::a_follower_keeps_its_budget_or_names_what_it_needs"),
-        0,
-    ),
-    Case(
         Seeded::MovedInPart,
         unit(
             "engine::background::run::merge_tests::small::of_collections_that_share_a_file_none_is_listed_if_one_fails",
@@ -642,11 +556,6 @@ const CASES: &[Case] = &[
     Case(Seeded::RunHidesNewer, Histories, 0),
     Case(Seeded::IteratorUnregistered, Histories, 0),
     // Ingest and large values.
-    Case(
-        Seeded::IngestBeforeFlush,
-        unit("engine::background::ingest::tests::what_slips_in_before_the_commit_lock_is_older"),
-        0,
-    ),
     Case(Seeded::IngestKeepsTargets, Histories, 0),
     Case(Seeded::LargeNameUnsynced, Cuts, 0),
     Case(Seeded::ChunkedLengthGuessed, Histories, 0),
@@ -699,11 +608,6 @@ const CASES: &[Case] = &[
         0,
     ),
     // The whole.
-    Case(
-        Seeded::TokensOfNoManifest,
-        unit("engine::space::full_disk::tests::a_token_from_a_full_disk_holds_at_the_next_opening"),
-        0,
-    ),
     Case(
         Seeded::SpoiledCheckCounts,
         unit(

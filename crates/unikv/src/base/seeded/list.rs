@@ -34,29 +34,19 @@ and_of_writes! {
     CheckpointForgetsBlobs,
     /// I1: a checkpoint is there before its name is durable.
     CheckpointNameUnsynced,
-    /// I5: what a backup has copied is not read back.
-    BackupNotReadBack,
     /// I1: a pruning removes data files before it is durable that their points are gone.
     PruneFilesFirst,
-    /// I1: a pruning removes data files that only points before the newest need.
-    PruneForgetsOthers,
     // The change feed.
     /// I1: changes show that no sync has made durable.
     FeedShowsUnsynced,
     /// I5: an opening goes on in the incarnation before it.
     IncarnationForgotten,
-    /// I5: a change that the manifest has is shown before a write that may not be shown yet.
-    FeedSkipsRecord,
     /// I5: a token is good by the opening after it, although a later crash took what it knows of.
     OnlyNextIncarnation,
-    /// I5: the number of a change that the window has left behind is given again.
-    LastChangeForgotten,
     /// I5: a recovered window is said to have what only tables have.
     WindowWithGap,
     /// I5: the change window recycles a segment and says that it is there.
     WindowRecycled,
-    /// I5: large values that only the change window names are removed.
-    WindowForgetsBlobs,
     // Exports.
     /// I5: an export that is cut where an entry ends is taken for a whole one.
     CutExportImported,
@@ -65,26 +55,14 @@ and_of_writes! {
     /// I1: an export is there before its name is durable.
     ExportNameUnsynced,
     // Followers.
-    /// I5: a follower shows what is in the log and not published.
-    FollowsUnpublished,
-    /// I5: a follower applies edits that are not published.
-    FollowsUnpublishedEdits,
     /// I5: a follower keeps the memtable of what has been flushed.
     FollowerKeepsFlushed,
     /// I5: a follower takes a number that depends on edits which it does not know.
     FollowerMissesEdits,
     /// I5: the hash index of a follower lacks the tables of later flushes.
     FollowerIndexStale,
-    /// I5: a follower does not hold the files of large values that no table has yet.
-    FollowerForgetsLarge,
-    /// I1: a follower goes on in a directory whose numbers stand for other files by now.
-    FollowerTakesNumbersAgain,
-    /// I3: a copy that a follower makes has later writes than those that it shows.
-    FollowerCopiesUnpublished,
     /// I5: a copy that a follower makes lacks the mark of writes that are in no table.
     FollowerCopiesNoMark,
-    /// I3: a copy that a follower makes passes over changes of which it has none in its log.
-    FollowerCopiesHistory,
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
     DirectoryUnsynced,
@@ -167,12 +145,6 @@ and_of_writes! {
     GapUnverified,
     /// I5: a gap hides what was ingested after it was found.
     GapHidesIngested,
-    /// I5: a checkpoint links what stands under the name of the directory by now.
-    CheckpointLinksByName,
-    /// I4: a follower shows the mark of an ingest before its number is visible.
-    FollowerShowsIngestEarly,
-    /// I5: a gap of tombstones serves readers for whom what is one by now had not expired.
-    GapForEarlierReaders,
     // The hash index and lookups.
     /// I5: an equal tag counts as an equal key.
     TrustTag,
@@ -272,8 +244,6 @@ and_of_writes! {
     /// I5: jobs do not know of iterators.
     IteratorUnregistered,
     // Ingest and large values.
-    /// I5: an ingest commits before older writes are in tables.
-    IngestBeforeFlush,
     /// I5: flushes after an ingest go on in the generation before it.
     IngestKeepsTargets,
     /// I1: the log names a large value whose file has no durable name.
@@ -342,8 +312,6 @@ and_of_writes! {
     ReadsByMark,
     /// I5: what a merge writes beside its key never expires.
     MergePersists,
-    /// I5: an ingest of which a write has failed is committed without it.
-    FailedIngestCommits,
     /// I5: what is ingested never expires.
     IngestPersists,
     /// I5: a snapshot judges what has expired by the time of the read.

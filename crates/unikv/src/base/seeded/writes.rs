@@ -20,8 +20,6 @@ macro_rules! and_of_writes {
             /// I7: a partition that was split or has shrunk hides others that are to be split.
             StaleSplits,
             // Writes.
-            /// I6: tokens of changes name an incarnation that is in no manifest.
-            TokensOfNoManifest,
             /// I6: a check without the lock reports an opening beside it as damage.
             SpoiledCheckCounts,
             /// I5: of two versions of a key in a large batch the older one is found.
@@ -58,8 +56,6 @@ macro_rules! and_of_writes {
             KeptKeysNotCompared,
             /// I6: a job lists the file of moved values although one may be there in part.
             MovedInPart,
-            /// I7: a follower takes what the log takes, whatever its budget is.
-            FollowerBeyondBudget,
             /// I7: an iterator that an error has ended keeps files until it is dropped.
             EndedKeepsFiles,
         }

@@ -213,9 +213,7 @@ impl<'a> Ingest<'a> {
     pub(crate) fn commit(mut self) -> Result<u64> {
         let background = self.background;
         background.core.check_open()?;
-        if !seeded!(FailedIngestCommits) {
-            self.check_failed()?;
-        }
+        self.check_failed()?;
         let metas = self.writer.finish()?;
         if metas.is_empty() {
             return self.commit_mark_alone();
@@ -287,9 +285,7 @@ impl<'a> Ingest<'a> {
         if patient && (background.core.health.is_suspended() || much) {
             return Ok(false);
         }
-        if !seeded!(IngestBeforeFlush) {
-            self.empty_memtables(&mut commit)?;
-        }
+        self.empty_memtables(&mut commit)?;
         loop {
             let mut catalog = background.catalog.lock();
             if !self.has_room(&catalog, plan) {
