@@ -144,32 +144,6 @@ const DECISIONS: By =
 const CASES: &[Case] = &[
     // Events.
     // Gaps.
-    Case(
-        Seeded::GapKeptByPut,
-        unit(
-            "engine::read::iter::tests::gaps::what_comes_while_an_iterator_passes_is_seen_by_the_next_one",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::GapUnverified,
-        unit(
-            "engine::read::iter::tests::gaps::what_comes_while_an_iterator_passes_is_seen_by_the_next_one",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::GapForOlderReaders,
-        unit(
-            "engine::read::iter::tests::gaps::what_comes_while_an_iterator_passes_is_seen_by_the_next_one",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::GapHidesIngested,
-        unit("engine::read::iter::tests::gaps::what_is_ingested_into_a_gap_is_seen"),
-        0,
-    ),
     // Checkpoints and backups.
     Case(
         Seeded::CheckpointOfDurableLog,
@@ -304,24 +278,6 @@ const CASES: &[Case] = &[
     Case(Seeded::SnapshotOfNow, Histories, 0),
     // What is handed out.
     Case(
-        Seeded::SharesWithoutEnd,
-        Test(
-            "pinned",
-            "one_value_of_many_that_were_read_together_keeps_only_itself",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::LongKeyKept,
-        Test("pinned", "a_short_value_keeps_no_long_key"),
-        0,
-    ),
-    Case(
-        Seeded::RangeKeepsValue,
-        Test("pinned", "a_short_part_of_a_long_value_keeps_only_itself"),
-        0,
-    ),
-    Case(
         Seeded::ExpiredKept,
         unit(
             "engine::tests::expiry::what_has_expired_gives_its_space_back_within_a_minute_without_reads",
@@ -368,27 +324,10 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::BatchTablesUnchecked,
-        unit(
-            "engine::background::ingest::batch::tests::a_batch_beyond_memory_conflicts_as_any_other",
-        ),
-        0,
-    ),
-    Case(
         Seeded::FlushDropsUnflushed,
         unit(
             "engine::background::commit::split_tests::threads_split_merge_and_flush_beside_writers_and_readers",
         ),
-        0,
-    ),
-    Case(
-        Seeded::IndexOfOldest,
-        unit("engine::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
-        0,
-    ),
-    Case(
-        Seeded::IndexIsComplete,
-        unit("engine::read::tests::a_pointer_index_leads_to_the_newest_value_of_each_moment"),
         0,
     ),
     // The manifest, and what it lists.
@@ -442,11 +381,6 @@ const CASES: &[Case] = &[
     Case(Seeded::TrustTag, Histories, 0),
     Case(Seeded::OldestSlotFirst, Histories, 0),
     Case(
-        Seeded::IgnoreOverflow,
-        unit("hash_index::tests::the_smallest_index_works"),
-        0,
-    ),
-    Case(
         Seeded::ReuseSlot,
         unit(
             "engine::space::full_disk::tests::a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index",
@@ -474,11 +408,6 @@ const CASES: &[Case] = &[
         unit(
             "engine::background::run::merge_tests::small::small_merges_that_are_one_job_survive_a_power_cut",
         ),
-        0,
-    ),
-    Case(
-        Seeded::EndedKeepsFiles,
-        unit("engine::keyspaces::tests::an_iterator_of_a_dropped_keyspace_keeps_no_files"),
         0,
     ),
     Case(
@@ -602,11 +531,6 @@ const CASES: &[Case] = &[
     Case(Seeded::BackwardOldest, Histories, 0),
     Case(Seeded::EndsOverlap, Histories, 0),
     Case(Seeded::TurnsOnTheSpot, Histories, 0),
-    Case(
-        Seeded::RefreshKeepsValue,
-        unit("engine::read::cursor::tests::a_refresh_keeps_the_key_and_shows_what_is_there_now"),
-        0,
-    ),
     // The whole.
     Case(
         Seeded::SpoiledCheckCounts,
@@ -618,32 +542,11 @@ const CASES: &[Case] = &[
     Case(Seeded::KeysNotCompared, Histories, 0),
     Case(Seeded::RangesNotCompared, Histories, 0),
     Case(Seeded::FlushedNotCompared, Histories, 0),
-    Case(
-        Seeded::GroupNotCompared,
-        unit(
-            "engine::recent::tests::what_comes_before_in_the_group_conflicts_as_what_is_in_memory_does",
-        ),
-        0,
-    ),
     Case(Seeded::OwnDeletesEnd, Histories, 0),
     Case(
         Seeded::CoarseEndsEarly,
         unit(
             "engine::recent::seen::tests::what_is_coarser_holds_what_it_held_and_takes_what_it_may",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::WrittenBeforeForgotten,
-        unit(
-            "engine::recent::tests::writes_left_by_writers_stand_for_all_since_only_without_a_gap",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::LeftNotCompared,
-        unit(
-            "engine::recent::tests::writes_left_by_writers_stand_for_all_since_only_without_a_gap",
         ),
         0,
     ),
@@ -657,48 +560,19 @@ const CASES: &[Case] = &[
         unit("txn::tests::what_was_emptied_is_shown_where_it_is_filled_again"),
         0,
     ),
-    Case(
-        Seeded::KeptKeysNotCompared,
-        unit(
-            "engine::recent::tests::of_flushed_memtables_beyond_those_that_are_kept_the_keys_are_compared",
-        ),
-        0,
-    ),
     // Range tombstones.
-    Case(
-        Seeded::DamagedRangesAreEmpty,
-        unit("db::delete_range::tests::a_damaged_list_of_ranges_is_an_error_for_what_it_may_cover"),
-        0,
-    ),
     Case(Seeded::MergedRangesLost, Histories, 0),
     Case(
         Seeded::ComesWhileOrdering,
         unit("memtable::tests::entries_that_come_while_others_are_put_in_order_are_in_order"),
         0,
     ),
-    Case(
-        Seeded::RangesUnread,
-        unit("db::delete_range::tests::range_tombstones_of_tables_are_in_memory_before_a_read"),
-        0,
-    ),
     Case(Seeded::RangeNeedsKey, Histories, 0),
     Case(Seeded::SplitForgetsRanges, Histories, 0),
     Case(Seeded::SkipUndeleted, Histories, 0),
-    Case(
-        Seeded::ClearPastPiece,
-        unit("db::delete_range::tests::a_cursor_goes_back_within_a_block_to_where_it_is_deleted"),
-        0,
-    ),
     Case(Seeded::MergeForgetsRanges, Histories, 0),
     Case(Seeded::DropTableUnderSnapshot, Histories, 0),
     Case(Seeded::KeptIsUndeleted, Histories, 0),
-    Case(
-        Seeded::RangeDeletesNotCompared,
-        unit(
-            "db::delete_range::tests::transactions_see_their_own_range_deletes_and_conflict_with_those_of_others",
-        ),
-        0,
-    ),
     Case(Seeded::EmptiedForSnapshots, Histories, 0),
     Case(Seeded::DropBeforeSync, Crashes, 30),
     Case(

@@ -113,45 +113,27 @@ and_of_writes! {
     /// I5: large values of unmerged tables do not keep their files.
     LargeValuesUncounted,
     // Range tombstones, and the gaps that iterators leave.
-    /// I5: those of a damaged table count as none.
-    DamagedRangesAreEmpty,
     /// I5: where range tombstones are added to a set, those that it had are lost.
     MergedRangesLost,
     /// I5: what comes while a memtable is put in order is left out of the order.
     ComesWhileOrdering,
-    /// I5: a flush does not say which range tombstones its table has, so readers have to read them.
-    RangesUnread,
     /// I5: a flush lists its table only where it has keys.
     RangeNeedsKey,
     /// I5: a split gives its tables only to the sides in which they have keys.
     SplitForgetsRanges,
     /// I5: a scan passes over all sources of a deleted range, newer ones, too.
     SkipUndeleted,
-    /// A cursor takes a block for undeleted to its end, though a range begins in it.
-    ClearPastPiece,
     /// I5: a merge drops range tombstones and keeps what they delete.
     MergeForgetsRanges,
     /// I5: a key table that a range tombstone covers is dropped, whoever sees it.
     DropTableUnderSnapshot,
     /// I5: what a snapshot keeps of a deleted key comes back.
     KeptIsUndeleted,
-    /// I5: a transaction is not compared with range deletes.
-    RangeDeletesNotCompared,
-    /// I5: a gap stays as it is when a value is put into it.
-    GapKeptByPut,
-    /// I5: a reader passes a gap that was found at a greater number than its own.
-    GapForOlderReaders,
-    /// I5: what has come since an iterator began is not looked at when it leaves a gap.
-    GapUnverified,
-    /// I5: a gap hides what was ingested after it was found.
-    GapHidesIngested,
     // The hash index and lookups.
     /// I5: an equal tag counts as an equal key.
     TrustTag,
     /// I5: the oldest slot answers first.
     OldestSlotFirst,
-    /// I5: a lookup does not go on to the overflow.
-    IgnoreOverflow,
     /// I5: the slots of a flush that failed are given again.
     ReuseSlot,
     /// I5: a new generation stands after the older ones.
@@ -257,10 +239,6 @@ and_of_writes! {
     ChecksumUnbound,
     /// I5: the cache is asked for an offset, whatever the file.
     CacheForgetsFile,
-    /// I1: a pointer index leads to the oldest version of a key in its table.
-    IndexOfOldest,
-    /// I1: a pointer index is taken to have all keys of its table.
-    IndexIsComplete,
     /// I5: the dictionary of compressed values is not compared with its hash.
     DictionaryUnchecked,
     /// I5: a repair brings back what a dropped keyspace held.
@@ -280,8 +258,6 @@ and_of_writes! {
     EndsOverlap,
     /// I5: a cursor that turns round comes to its own entry again.
     TurnsOnTheSpot,
-    /// I5: a cursor shows the value of before its refresh.
-    RefreshKeepsValue,
     /// I5: the checksums of a large value's chunks are not compared.
     ChunkUnchecked,
     /// I5: a part of a large value comes from where its first chunk begins.
@@ -318,10 +294,4 @@ and_of_writes! {
     SnapshotOfNow,
     // Events.
     // What is handed out.
-    /// I7: buffers are shared by what is handed out, however much memory that keeps.
-    SharesWithoutEnd,
-    /// I7: a value that is handed out keeps a key that is much longer.
-    LongKeyKept,
-    /// I7: what of a value was asked for keeps all of it.
-    RangeKeepsValue,
 }

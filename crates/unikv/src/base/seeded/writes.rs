@@ -28,8 +28,6 @@ macro_rules! and_of_writes {
             BatchSeenEarly,
             /// I2: of a batch that is written in passes, the keys at which a pass begins are lost.
             BatchPassGap,
-            /// I5: a transaction whose writes become tables is not compared with what came since.
-            BatchTablesUnchecked,
             /// I2: a flush gives up the memtables that were sealed while it ran, too.
             FlushDropsUnflushed,
             /// I5: keys that a transaction has read are not compared: lost updates, write skew.
@@ -38,26 +36,16 @@ macro_rules! and_of_writes {
             RangesNotCompared,
             /// I5: writes that have been flushed since a transaction began are not compared.
             FlushedNotCompared,
-            /// I5: transactions of one group are not compared with each other.
-            GroupNotCompared,
             /// I5: a transaction's iterator ends where its own deletes begin.
             OwnDeletesEnd,
             /// I5: of the keys that are joined to a range the last one is not compared.
             CoarseEndsEarly,
-            /// I5: writes from before writers left their keys are taken to be among these.
-            WrittenBeforeForgotten,
-            /// I5: what is left to compare under the commit lock is not compared.
-            LeftNotCompared,
             /// I5: what a transaction puts where it had deleted is not shown.
             EmptiedKeepsPuts,
             /// I5: a transaction's iterator does not show what was deleted after it was made.
             EmptiedForEarlier,
-            /// I5: writes of which only the keys are kept are not compared.
-            KeptKeysNotCompared,
             /// I6: a job lists the file of moved values although one may be there in part.
             MovedInPart,
-            /// I7: an iterator that an error has ended keeps files until it is dropped.
-            EndedKeepsFiles,
         }
     };
 }

@@ -204,11 +204,6 @@ impl<'a> Ingest<'a> {
         Ok(self.commit()?)
     }
 
-    /// What a transaction has read, with which other writes are compared.
-    fn compared(&self) -> Option<&'a Arc<ReadSet>> {
-        self.reads.filter(|_| !seeded!(BatchTablesUnchecked))
-    }
-
     /// Makes all of it visible and durable; says how many records there are.
     pub(crate) fn commit(mut self) -> Result<u64> {
         let background = self.background;
@@ -231,7 +226,7 @@ impl<'a> Ingest<'a> {
         }
         let mut plan = IngestPlan::new(metas.into_iter().map(open).collect());
         // What a flush gives up can be compared no longer: most is compared before it.
-        let reads = self.compared();
+        let reads = self.reads;
         let compare = || reads.map_or(Ok(()), |reads| background.write.compare(reads));
         let is_alone = reads.is_some_and(|reads| reads.is_alone());
         for round in 0.. {
@@ -307,7 +302,7 @@ impl<'a> Ingest<'a> {
                 if !self.keyspaces.iter().all(|data| keyspaces.holds(*data)) {
                     return Err(Error::no_such_keyspace("the keyspace is gone"));
                 }
-                if let Some(reads) = self.compared() {
+                if let Some(reads) = self.reads {
                     let visible = SeqNo(background.read.visible_seq.load(Ordering::Acquire));
                     let (view, recent) = (background.read.view.load(), &background.write.recent);
                     let checked = recent.check(reads, &view, visible, std::iter::empty());
