@@ -160,39 +160,6 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::DictionaryUnfit,
-        unit("codec::learned::tests::values_of_one_kind_get_one_dictionary_and_others_another"),
-        0,
-    ),
-    Case(
-        Seeded::GoneForgotten,
-        unit(
-            "engine::keyspaces::tests::a_partition_that_is_gone_stays_while_a_memtable_holds_its_keys",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::JoinForgetsLeft,
-        unit(
-            "engine::background::run::join_tests::a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::GoneUnlisted,
-        unit(
-            "engine::keyspaces::tests::the_files_of_a_dropped_keyspace_go_at_once_and_its_partitions_are_joined",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::FrozenUnnoted,
-        unit(
-            "engine::background::maintenance::failures_tests::writers_wait_for_a_failing_merge_only_when_flushes_do",
-        ),
-        0,
-    ),
-    Case(
         Seeded::EditForgetsLog,
         unit("engine::keyspaces::tests::a_log_that_lost_writes_before_a_drop_is_found_out"),
         0,
@@ -277,13 +244,6 @@ const CASES: &[Case] = &[
     Case(Seeded::IngestPersists, Histories, 0),
     Case(Seeded::SnapshotOfNow, Histories, 0),
     // What is handed out.
-    Case(
-        Seeded::ExpiredKept,
-        unit(
-            "engine::tests::expiry::what_has_expired_gives_its_space_back_within_a_minute_without_reads",
-        ),
-        0,
-    ),
     // The log.
     Case(Seeded::AckBeforeSync, Cuts, 0),
     Case(Seeded::SegmentNameUnsynced, Cuts, 0),
@@ -342,27 +302,6 @@ const CASES: &[Case] = &[
     Case(Seeded::LogRemovedBeforeEdit, Cuts, 0),
     Case(Seeded::LogRecycledBeforeEdit, Cuts, 0),
     Case(Seeded::DataRemovedBeforeEdit, Cuts, 0),
-    Case(
-        Seeded::RenewalForgetsLog,
-        unit(
-            "engine::catalog::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::RenewalForgetsMark,
-        unit(
-            "engine::catalog::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::RenewalForgetsEdits,
-        unit(
-            "engine::catalog::manifest_renewal::tests::a_renewed_manifest_says_all_that_the_long_one_said",
-        ),
-        0,
-    ),
     Case(Seeded::RemoveUnsure, Faults, 0),
     Case(Seeded::LowWaterTooHigh, Crashes, 0),
     Case(Seeded::FlushedSeqTooHigh, Crashes, 0),
@@ -370,23 +309,11 @@ const CASES: &[Case] = &[
     Case(Seeded::ReuseFileNumbers, Histories, 0),
     Case(Seeded::SweepNeededLog, Cuts, 0),
     Case(Seeded::StaleLiveCounts, Histories, 0),
-    Case(
-        Seeded::SplitKeepsPlaces,
-        unit("version::apply::tests::sums_follow_splits_and_joins"),
-        0,
-    ),
     Case(Seeded::DropUnmergedTable, Histories, 0),
     Case(Seeded::LargeValuesUncounted, Histories, 0),
     // The hash index and lookups.
     Case(Seeded::TrustTag, Histories, 0),
     Case(Seeded::OldestSlotFirst, Histories, 0),
-    Case(
-        Seeded::ReuseSlot,
-        unit(
-            "engine::space::full_disk::tests::a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index",
-        ),
-        0,
-    ),
     Case(Seeded::OldGenerationFirst, Histories, 0),
     Case(Seeded::FrozenUnindexed, Histories, 0),
     Case(Seeded::DamagedSectionIsEmpty, Damage, 1),
@@ -410,56 +337,9 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
-    Case(
-        Seeded::MovedInPart,
-        unit(
-            "engine::background::run::merge_tests::small::of_collections_that_share_a_file_none_is_listed_if_one_fails",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::ReadBeyondShare,
-        unit(
-            "engine::background::run::merge_tests::small::a_merge_reads_no_more_of_a_shared_table_than_its_share",
-        ),
-        0,
-    ),
     Case(Seeded::MergeBeyondBorder, Histories, 0),
     Case(Seeded::GcRenumbers, Histories, 0),
-    Case(
-        Seeded::GcUnleased,
-        unit(
-            "engine::background::run::merge_tests::no_merge_runs_beside_a_collection_of_its_partition",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::GcNever,
-        unit(
-            "engine::background::run::merge_tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::KeepDeadFiles,
-        unit(
-            "engine::background::run::merge_tests::garbage_between_the_thresholds_is_collected_when_a_merge_passes_by",
-        ),
-        0,
-    ),
-    Case(
-        Seeded::ObsoleteForever,
-        Test("space", "snapshots_held_and_released"),
-        0,
-    ),
     Case(Seeded::SplitLosesBorderKey, Histories, 0),
-    Case(
-        Seeded::SplitForgetsNewTables,
-        unit(
-            "engine::background::commit::split_tests::a_table_flushed_while_a_split_reads_the_others_goes_to_both_sides",
-        ),
-        0,
-    ),
     Case(Seeded::JoinLosesBorderKey, Histories, 0),
     Case(Seeded::JoinForgetsUnmerged, Histories, 0),
     Case(Seeded::ClusterNewestAlone, Histories, 0),
@@ -475,11 +355,6 @@ const CASES: &[Case] = &[
     Case(Seeded::FlushUnblocked, DECISIONS, 0),
     Case(Seeded::StaleSplits, DECISIONS, 0),
     Case(Seeded::ClusterUnspent, Bounds, 0),
-    Case(
-        Seeded::ClusterUnaware,
-        unit("engine::background::choices::slices::tests::a_slice_ends_for_a_merge_that_waits"),
-        0,
-    ),
     Case(Seeded::ClusterWhole, Bounds, 0),
     Case(Seeded::ClusterLarge, Bounds, 0),
     Case(Seeded::RunHidesNewer, Histories, 0),
@@ -496,21 +371,9 @@ const CASES: &[Case] = &[
     // The shape with a dictionary.
     Case(Seeded::DictionaryUnchecked, Damage, 15),
     Case(Seeded::InlineAsStored, Histories, 0),
-    Case(
-        Seeded::ForeignDictionaryCopied,
-        unit(
-            "record::tests::compressed::values_with_another_dictionary_are_not_copied_as_they_are",
-        ),
-        0,
-    ),
     Case(Seeded::RecordUnchecked, Damage, 1),
     Case(Seeded::ChecksumUnbound, Damage, 1),
     Case(Seeded::CacheForgetsFile, Crashes, 0),
-    Case(
-        Seeded::RepairForgetsLoggedRanges,
-        unit("offline::repair::range_deletes::tests::range_deletes_hold_in_the_salvaged_database"),
-        0,
-    ),
     Case(
         Seeded::RepairLosesRanges,
         unit(
@@ -575,11 +438,6 @@ const CASES: &[Case] = &[
     Case(Seeded::KeptIsUndeleted, Histories, 0),
     Case(Seeded::EmptiedForSnapshots, Histories, 0),
     Case(Seeded::DropBeforeSync, Crashes, 30),
-    Case(
-        Seeded::RepairRevivesDropped,
-        unit("engine::keyspaces::tests::a_repair_saves_keyspaces_and_brings_none_back"),
-        0,
-    ),
     Case(Seeded::RefusedAndWritten, Shortage, 0),
 ];
 

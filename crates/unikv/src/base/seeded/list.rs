@@ -78,12 +78,6 @@ and_of_writes! {
     LogRecycledBeforeEdit,
     /// I1: data files are removed before the edit that drops them is durable.
     DataRemovedBeforeEdit,
-    /// I2: a manifest that replaces a long one does not say from where on the log is needed.
-    RenewalForgetsLog,
-    /// I4: nor the caller's mark.
-    RenewalForgetsMark,
-    /// I1: nor how many edits there were, so that a manifest which has lost some goes unnoticed.
-    RenewalForgetsEdits,
     /// I1: the files of an edit that may be durable are removed because its append failed.
     RemoveUnsure,
     /// I2: the edit of a flush gives up the log of memtables that are not flushed yet.
@@ -92,10 +86,6 @@ and_of_writes! {
     EditUnnoted,
     /// I2: a change of keyspaces does not say up to where the log was durable.
     EditForgetsLog,
-    /// I5: the range of a dropped keyspace goes to another while a memtable holds something of it.
-    GoneForgotten,
-    /// A dictionary is used for values of another kind.
-    DictionaryUnfit,
     /// I2: the edit of a flush claims all writes that are visible.
     FlushedSeqTooHigh,
     /// I4: the edit of a flush commits the newest mark instead of that of its memtable.
@@ -106,8 +96,6 @@ and_of_writes! {
     SweepNeededLog,
     /// I5: the pointers of a dropped key table stay counted.
     StaleLiveCounts,
-    /// I7: the tables of a partition that was split or joined stay counted.
-    SplitKeepsPlaces,
     /// I5: a table that a partition has not merged is dropped with what another one has.
     DropUnmergedTable,
     /// I5: large values of unmerged tables do not keep their files.
@@ -134,8 +122,6 @@ and_of_writes! {
     TrustTag,
     /// I5: the oldest slot answers first.
     OldestSlotFirst,
-    /// I5: the slots of a flush that failed are given again.
-    ReuseSlot,
     /// I5: a new generation stands after the older ones.
     OldGenerationFirst,
     /// I5: an opening indexes the newest generation only.
@@ -169,34 +155,16 @@ and_of_writes! {
     MergeSmallInKeyOrder,
     /// I1: a job of several merges lists key tables whose bytes are not durable.
     MergeUnsynced,
-    /// I6: the merge of a partition with little of a table reads as much of it as one that has all.
-    ReadBeyondShare,
     /// I5: a merge begins with keys of the partition before it.
     MergeBeyondBorder,
     /// I5: garbage collection gives what it moves a new sequence number.
     GcRenumbers,
-    /// I5: garbage collection does not hold the lease by which no merge runs beside it.
-    GcUnleased,
-    /// I7: garbage collection finds that there is never enough to do.
-    GcNever,
-    /// I7: record files that nothing points to stay listed.
-    KeepDeadFiles,
-    /// I7: versions kept for a snapshot stay when it has gone.
-    ObsoleteForever,
     /// I5: a split lists a table on the left only if its last key is the border.
     SplitLosesBorderKey,
-    /// I5: a split does not look at tables that were flushed meanwhile.
-    SplitForgetsNewTables,
     /// I5: a join leaves out the key table that begins at the border.
     JoinLosesBorderKey,
     /// I5: a join looks for what is unmerged on the left side alone.
     JoinForgetsUnmerged,
-    /// I7: the figures of a join are not noted again when its right side changes.
-    JoinForgetsLeft,
-    /// I7: partitions in whose range no keyspace is are not listed.
-    GoneUnlisted,
-    /// I7: an edit does not change which partitions are said to have frozen generations.
-    FrozenUnnoted,
     /// I5: where clustering copies values, it drops all versions of a key but the newest.
     ClusterNewestAlone,
     /// I5: there, it carries the oldest version alone.
@@ -211,14 +179,10 @@ and_of_writes! {
     ClusterUncharged,
     /// I7: what scans have charged is not spent.
     ClusterUnspent,
-    /// I7: a slice does not look whether a merge waits for it.
-    ClusterUnaware,
     /// I7: a slice ends with its partition alone, and merges wait for it.
     ClusterWhole,
     /// I7: it moves large values, which are as good alone.
     ClusterLarge,
-    /// I5: values are copied as they are stored though the copy has another dictionary.
-    ForeignDictionaryCopied,
     /// I5: a merge puts a compressed value beside its key as if that were the value.
     InlineAsStored,
     /// I5: a scan run hides tables that were flushed after it.
@@ -241,12 +205,8 @@ and_of_writes! {
     CacheForgetsFile,
     /// I5: the dictionary of compressed values is not compared with its hash.
     DictionaryUnchecked,
-    /// I5: a repair brings back what a dropped keyspace held.
-    RepairRevivesDropped,
     /// I5: a repair takes an older version in the place of one that is lost.
     RepairTakesOlder,
-    /// I5: a repair forgets the range deletes that only the log has.
-    RepairForgetsLoggedRanges,
     /// I5: a repair takes range tombstones that are damaged for none.
     RepairLosesRanges,
     // Iterators.
@@ -280,8 +240,6 @@ and_of_writes! {
     ExpiredLeavesNothing,
     /// I5: a number that is counted up stays for ever.
     IncrementPersists,
-    /// I7: what has expired in the SortedStore is not seen to be garbage.
-    ExpiredKept,
     /// I5: jobs destroy what the wall clock alone says to have expired.
     WallClockDestroys,
     /// I5: reads go by the clock of jobs where that is later than the wall clock.

@@ -44,8 +44,6 @@ macro_rules! and_of_writes {
             EmptiedKeepsPuts,
             /// I5: a transaction's iterator does not show what was deleted after it was made.
             EmptiedForEarlier,
-            /// I6: a job lists the file of moved values although one may be there in part.
-            MovedInPart,
         }
     };
 }
