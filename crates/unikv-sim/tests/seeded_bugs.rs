@@ -2,6 +2,10 @@
 //! must catch it. See `unikv::Seeded` for the mistakes, `scripts/seeded_bugs.sh` for how this is
 //! run.
 //!
+//! A bug is here because an explorer must find it: a search of many histories, cuts, failures or
+//! interleavings, of which nobody sees whether it reaches the mistake. One that a plain assertion
+//! catches says no more than that assertion, and interrupts the code.
+//!
 //! Each bug is given to the kind of test that ought to catch it, and to the seed from which on that
 //! test is tried. The test must pass without the bug and fail with it, each in a process of its
 //! own: no test knows which bug is armed. A table says what caught each bug, and after how many
@@ -50,7 +54,7 @@ enum By {
     Damage,
     /// Histories that go to the bounds of what is copied for scans.
     Bounds,
-    /// A test of its own: its binary, whose path `UNIKV_TESTS` gives, and its name.
+    /// A test that explores by itself: its binary, whose path `UNIKV_TESTS` gives, and its name.
     Test(&'static str, &'static str),
 }
 
@@ -142,8 +146,6 @@ const DECISIONS: By =
     unit("jobs::plan::tests::simulator::decisions_are_right_in_any_history_of_a_small_world");
 
 const CASES: &[Case] = &[
-    // Events.
-    // Gaps.
     // Checkpoints and backups.
     Case(
         Seeded::CheckpointOfDurableLog,
@@ -243,7 +245,6 @@ const CASES: &[Case] = &[
     Case(Seeded::MergePersists, Histories, 0),
     Case(Seeded::IngestPersists, Histories, 0),
     Case(Seeded::SnapshotOfNow, Histories, 0),
-    // What is handed out.
     // The log.
     Case(Seeded::AckBeforeSync, Cuts, 0),
     Case(Seeded::SegmentNameUnsynced, Cuts, 0),
