@@ -2,10 +2,6 @@
 //! must catch it. See `unikv::Seeded` for the mistakes, `scripts/seeded_bugs.sh` for how this is
 //! run.
 //!
-//! A bug is here because an explorer must find it: a search of many histories, cuts, failures or
-//! interleavings, of which nobody sees whether it reaches the mistake. One that a plain assertion
-//! catches says no more than that assertion, and interrupts the code.
-//!
 //! Each bug is given to the kind of test that ought to catch it, and to the seed from which on that
 //! test is tried. The test must pass without the bug and fail with it, each in a process of its
 //! own: no test knows which bug is armed. A table says what caught each bug, and after how many
@@ -145,6 +141,8 @@ const fn unit(name: &'static str) -> By {
 const DECISIONS: By =
     unit("jobs::plan::tests::simulator::decisions_are_right_in_any_history_of_a_small_world");
 
+/// Each is here because an explorer must find it: a test of its own explores, too, by cuts,
+/// damage, many histories or interleavings. What a plain assertion catches needs no bug.
 const CASES: &[Case] = &[
     // Checkpoints and backups.
     Case(
