@@ -2,7 +2,7 @@
 
 use super::Repository;
 use super::point::Point;
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::slip;
 use crate::error::{Error, Result};
 use std::collections::HashSet;
 
@@ -56,12 +56,7 @@ impl Repository {
         // From here on none of them comes back, whatever is removed.
         let synced = slip!(PruneFilesFirst, Ok(()), layout.sync_dir(&layout.points()));
         synced.inspect_err(|_| layout.take_back(gone))?;
-        let needed = if seeded!(PruneForgetsOthers) {
-            kept.last().map(std::slice::from_ref).unwrap_or_default()
-        } else {
-            kept
-        };
-        let needed: HashSet<String> = needed.iter().flat_map(Point::shared_names).collect();
+        let needed: HashSet<String> = kept.iter().flat_map(Point::shared_names).collect();
         let mut pruned = Pruned {
             points: gone.iter().map(|point| point.number).collect(),
             kept: kept.iter().map(|point| point.number).collect(),

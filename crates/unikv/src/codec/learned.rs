@@ -10,7 +10,6 @@
 
 use super::dictionary::Samples;
 use super::{Dictionary, zstd::Compressor};
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -71,8 +70,7 @@ impl Dictionaries {
         let found = known.into_iter().find(|known| {
             let is_about_as_long = most_bytes.abs_diff(known.most_bytes) <= most_bytes / 8;
             let share = || encoded_bytes(&tried, known.dictionary.bytes()).map(|it| it / plain);
-            seeded!(DictionaryUnfit)
-                || is_about_as_long && share().is_some_and(|it| it <= known.share * TOLERANCE)
+            is_about_as_long && share().is_some_and(|it| it <= known.share * TOLERANCE)
         });
         let known = match found {
             Some(known) => known,

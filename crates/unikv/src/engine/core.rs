@@ -4,7 +4,6 @@
 //! the catalog's or alone.
 
 use crate::base::keys::{FileNumber, PartitionId};
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::health::{Failure, Health, JobName};
@@ -201,7 +200,7 @@ impl Core {
 
     /// A new segment of the log has taken over.
     pub(crate) fn unpoison(&self) {
-        if self.health.unpoison() && !seeded!(ResumptionUnreported) {
+        if self.health.unpoison() {
             self.events.emit(|| Event::WritesResumed);
         }
     }

@@ -14,7 +14,6 @@
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::base::seeded::seeded;
 use crate::base::sync::{Mutex, OnceLock};
 use crate::error::{Error, Result};
 use crate::vfs::SharedPage;
@@ -203,20 +202,12 @@ impl FollowedPage {
 
     /// The edits that are in force.
     pub(crate) fn edits(&self) -> u64 {
-        if seeded!(FollowsUnpublishedEdits) {
-            u64::MAX
-        } else {
-            self.page.load(EDITS)
-        }
+        self.page.load(EDITS)
     }
 
     /// What is visible; `None` while the database is being opened.
     pub(crate) fn visible(&self) -> Option<VisibleSeq> {
         let seq = SeqNo(self.page.load(VISIBLE).checked_sub(1)?);
-        if seeded!(FollowsUnpublished) {
-            let seq = SeqNo::MAX;
-            return Some(VisibleSeq { seq, logged: seq });
-        }
         let logged = if self.page.load(UNLOGGED) == seq.0 {
             SeqNo(self.page.load(LOGGED))
         } else {

@@ -5,7 +5,6 @@
 //! One lock, a leaf.
 
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::record::RecordFile;
 use std::sync::Arc;
@@ -23,9 +22,6 @@ pub(crate) struct Kept {
 impl WindowFiles {
     /// Keeps files that writes up to `until` name.
     pub(crate) fn keep(&self, until: SeqNo, files: &[Arc<RecordFile>]) {
-        if seeded!(WindowForgetsBlobs) {
-            return;
-        }
         let mut all = self.0.lock();
         // A flush that failed has kept them already.
         let is_new = |file: &&Arc<RecordFile>| !all.iter().any(|k| is(k, file.meta().number));

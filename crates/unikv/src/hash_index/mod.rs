@@ -24,7 +24,6 @@ pub(crate) use candidates::Candidates;
 pub(crate) use entry::Candidate;
 
 use crate::base::keys::Slot;
-use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::base::sync::{Mutex, MutexGuard};
 use buckets::{BUCKET_PLACES, Bucket, Overflow, new_buckets};
@@ -116,7 +115,7 @@ impl HashIndex {
             }
             full &= len == BUCKET_PLACES;
         }
-        if full && !seeded!(IgnoreOverflow) {
+        if full {
             self.overflow.for_each(second, gather);
         }
         candidates.sort();

@@ -10,7 +10,6 @@
 //!
 //! Lock: `idle`, held for a push or a pop only. No other lock is taken under it.
 
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::unseen::AtomicUsize;
@@ -67,7 +66,7 @@ impl ReadBuffers {
 
     /// Whether one more buffer may be shared.
     pub(crate) fn may_share(&self) -> bool {
-        self.shared_bytes() < self.most_shared_bytes || seeded!(SharesWithoutEnd)
+        self.shared_bytes() < self.most_shared_bytes
     }
 
     /// `bytes` as a buffer that is shared.
@@ -191,7 +190,7 @@ pub(crate) fn is_tight(len: usize, capacity: usize) -> bool {
 /// be copied, for somebody who may hold it for long.
 #[inline]
 pub(crate) fn has_long_head(start: usize, len: usize) -> bool {
-    start > MOST_HEAD && start > len / 2 && !seeded!(LongKeyKept)
+    start > MOST_HEAD && start > len / 2
 }
 
 /// What is taken for a read of `len` bytes.

@@ -20,7 +20,6 @@ use super::buckets::Buckets;
 use super::node::{NodeRef, Target, new_node};
 use super::skiplist::{Before, MAX_HEIGHT, SkipList};
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, Kind, MAX_USER_KEY_LEN, MAX_VALUE_LEN, SeqNo};
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use gaps::{GapReader, Gaps};
@@ -261,7 +260,7 @@ impl Entries {
         while from.as_slice() < end {
             // Nothing is inserted while this is held.
             let _turn = self.writer.lock();
-            if self.max_seq().is_none_or(|newest| newest <= reader.seq) || seeded!(GapUnverified) {
+            if self.max_seq().is_none_or(|newest| newest <= reader.seq) {
                 return self.gaps.add((&from, end), reader, steps);
             }
             let mut at = list.first_at_or_after(&Target::new(&from, SeqNo::MAX));

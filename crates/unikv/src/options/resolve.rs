@@ -2,7 +2,6 @@
 
 use super::{DEFAULT_BUDGET, EffectiveOptions, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES};
 use super::{Options, StoredOptions};
-use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::memtable::Lifetime;
 use std::time::Duration;
@@ -14,11 +13,7 @@ impl Options {
     /// What a database that has stored `stored` stores from now on: what is set, and else what it
     /// has, but for what is unset.
     pub(crate) fn to_store(&self, stored: &StoredOptions) -> StoredOptions {
-        let mut kept = slip!(
-            UnsetOptionStays,
-            stored.clone(),
-            stored.without(&self.unset)
-        );
+        let mut kept = stored.without(&self.unset);
         // Earlier releases let more through.
         kept.inline_value_bytes = kept.inline_value_bytes.map(|b| b.min(MOST_INLINE_BYTES));
         self.asked.or(&kept)

@@ -169,7 +169,7 @@ impl RecordWriter {
         let wanted = self.encoder.codec_for(stored_as.raw_len, compression);
         let has_dictionary = |place: DictionaryPlace| {
             let own = self.encoder.dictionary();
-            own.is_some_and(|own| own.hash() == place.hash) || seeded!(ForeignDictionaryCopied)
+            own.is_some_and(|own| own.hash() == place.hash)
         };
         stored_as.codec == wanted
             && source.level >= compression.level()

@@ -21,7 +21,6 @@ use super::direct_io::policy::DirectReadPolicy;
 pub(crate) use super::direct_io::policy::{LONG_BYTES, Route};
 use super::{Access, Env, Event, KeepsFilesOpen, ReadFile};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
-use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{ArcSwapOption, Mutex};
 use crate::error::{Error, Result};
@@ -147,9 +146,7 @@ impl FileStore {
     /// would then report a success that means nothing.
     pub(crate) fn sync_directory(&self) -> Result<()> {
         let mut failed = self.directory_failed.lock();
-        if let Some(error) = &*failed
-            && !seeded!(DirectoryFailureForgotten)
-        {
+        if let Some(error) = &*failed {
             return Err(error.clone());
         }
         self.env.vfs.sync_dir(&self.dir).map_err(|e| {

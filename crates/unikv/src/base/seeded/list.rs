@@ -1,6 +1,6 @@
-//! The list of seeded bugs, each with the promise that falls; others are in `writes`.
+//! The list of seeded bugs, each with the promise that falls.
 
-and_of_writes! {
+bugs! {
     // The log.
     /// I1: a write that asks for it is acknowledged before it is synced.
     AckBeforeSync,
@@ -34,29 +34,19 @@ and_of_writes! {
     CheckpointForgetsBlobs,
     /// I1: a checkpoint is there before its name is durable.
     CheckpointNameUnsynced,
-    /// I5: what a backup has copied is not read back.
-    BackupNotReadBack,
     /// I1: a pruning removes data files before it is durable that their points are gone.
     PruneFilesFirst,
-    /// I1: a pruning removes data files that only points before the newest need.
-    PruneForgetsOthers,
     // The change feed.
     /// I1: changes show that no sync has made durable.
     FeedShowsUnsynced,
     /// I5: an opening goes on in the incarnation before it.
     IncarnationForgotten,
-    /// I5: a change that the manifest has is shown before a write that may not be shown yet.
-    FeedSkipsRecord,
     /// I5: a token is good by the opening after it, although a later crash took what it knows of.
     OnlyNextIncarnation,
-    /// I5: the number of a change that the window has left behind is given again.
-    LastChangeForgotten,
     /// I5: a recovered window is said to have what only tables have.
     WindowWithGap,
     /// I5: the change window recycles a segment and says that it is there.
     WindowRecycled,
-    /// I5: large values that only the change window names are removed.
-    WindowForgetsBlobs,
     // Exports.
     /// I5: an export that is cut where an entry ends is taken for a whole one.
     CutExportImported,
@@ -65,31 +55,17 @@ and_of_writes! {
     /// I1: an export is there before its name is durable.
     ExportNameUnsynced,
     // Followers.
-    /// I5: a follower shows what is in the log and not published.
-    FollowsUnpublished,
-    /// I5: a follower applies edits that are not published.
-    FollowsUnpublishedEdits,
     /// I5: a follower keeps the memtable of what has been flushed.
     FollowerKeepsFlushed,
     /// I5: a follower takes a number that depends on edits which it does not know.
     FollowerMissesEdits,
     /// I5: the hash index of a follower lacks the tables of later flushes.
     FollowerIndexStale,
-    /// I5: a follower does not hold the files of large values that no table has yet.
-    FollowerForgetsLarge,
-    /// I1: a follower goes on in a directory whose numbers stand for other files by now.
-    FollowerTakesNumbersAgain,
-    /// I3: a copy that a follower makes has later writes than those that it shows.
-    FollowerCopiesUnpublished,
     /// I5: a copy that a follower makes lacks the mark of writes that are in no table.
     FollowerCopiesNoMark,
-    /// I3: a copy that a follower makes passes over changes of which it has none in its log.
-    FollowerCopiesHistory,
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
     DirectoryUnsynced,
-    /// I1: a sync of the directory that failed is forgotten.
-    DirectoryFailureForgotten,
     /// I1: an edit is in force before it is synced.
     ManifestUnsynced,
     /// I2: an edit claims that what is before it is durable, so a torn note counts as damage.
@@ -102,28 +78,14 @@ and_of_writes! {
     LogRecycledBeforeEdit,
     /// I1: data files are removed before the edit that drops them is durable.
     DataRemovedBeforeEdit,
-    /// I2: a manifest that replaces a long one does not say from where on the log is needed.
-    RenewalForgetsLog,
-    /// I4: nor the caller's mark.
-    RenewalForgetsMark,
-    /// I1: nor how many edits there were, so that a manifest which has lost some goes unnoticed.
-    RenewalForgetsEdits,
-    /// I5: an obsolete file is removed while a view pins it.
-    RemovePinned,
     /// I1: the files of an edit that may be durable are removed because its append failed.
     RemoveUnsure,
     /// I2: the edit of a flush gives up the log of memtables that are not flushed yet.
     LowWaterTooHigh,
-    /// I3: a change of keyspaces gives up the log of what is in memory alone.
-    LowWaterOverMemtable,
     /// I3: the log does not say that keyspaces changed: a manifest loses that unnoticed.
     EditUnnoted,
     /// I2: a change of keyspaces does not say up to where the log was durable.
     EditForgetsLog,
-    /// I5: the range of a dropped keyspace goes to another while a memtable holds something of it.
-    GoneForgotten,
-    /// A dictionary is used for values of another kind.
-    DictionaryUnfit,
     /// I2: the edit of a flush claims all writes that are visible.
     FlushedSeqTooHigh,
     /// I4: the edit of a flush commits the newest mark instead of that of its memtable.
@@ -134,60 +96,32 @@ and_of_writes! {
     SweepNeededLog,
     /// I5: the pointers of a dropped key table stay counted.
     StaleLiveCounts,
-    /// I7: the tables of a partition that was split or joined stay counted.
-    SplitKeepsPlaces,
     /// I5: a table that a partition has not merged is dropped with what another one has.
     DropUnmergedTable,
     /// I5: large values of unmerged tables do not keep their files.
     LargeValuesUncounted,
-    // Range tombstones, and the gaps that iterators leave.
-    /// I5: those of a damaged table count as none.
-    DamagedRangesAreEmpty,
+    // Range tombstones.
     /// I5: where range tombstones are added to a set, those that it had are lost.
     MergedRangesLost,
     /// I5: what comes while a memtable is put in order is left out of the order.
     ComesWhileOrdering,
-    /// I5: a flush does not say which range tombstones its table has, so readers have to read them.
-    RangesUnread,
     /// I5: a flush lists its table only where it has keys.
     RangeNeedsKey,
     /// I5: a split gives its tables only to the sides in which they have keys.
     SplitForgetsRanges,
     /// I5: a scan passes over all sources of a deleted range, newer ones, too.
     SkipUndeleted,
-    /// A cursor takes a block for undeleted to its end, though a range begins in it.
-    ClearPastPiece,
     /// I5: a merge drops range tombstones and keeps what they delete.
     MergeForgetsRanges,
     /// I5: a key table that a range tombstone covers is dropped, whoever sees it.
     DropTableUnderSnapshot,
     /// I5: what a snapshot keeps of a deleted key comes back.
     KeptIsUndeleted,
-    /// I5: a transaction is not compared with range deletes.
-    RangeDeletesNotCompared,
-    /// I5: a gap stays as it is when a value is put into it.
-    GapKeptByPut,
-    /// I5: a reader passes a gap that was found at a greater number than its own.
-    GapForOlderReaders,
-    /// I5: what has come since an iterator began is not looked at when it leaves a gap.
-    GapUnverified,
-    /// I5: a gap hides what was ingested after it was found.
-    GapHidesIngested,
-    /// I5: a checkpoint links what stands under the name of the directory by now.
-    CheckpointLinksByName,
-    /// I4: a follower shows the mark of an ingest before its number is visible.
-    FollowerShowsIngestEarly,
-    /// I5: a gap of tombstones serves readers for whom what is one by now had not expired.
-    GapForEarlierReaders,
     // The hash index and lookups.
     /// I5: an equal tag counts as an equal key.
     TrustTag,
     /// I5: the oldest slot answers first.
     OldestSlotFirst,
-    /// I5: a lookup does not go on to the overflow.
-    IgnoreOverflow,
-    /// I5: the slots of a flush that failed are given again.
-    ReuseSlot,
     /// I5: a new generation stands after the older ones.
     OldGenerationFirst,
     /// I5: an opening indexes the newest generation only.
@@ -221,36 +155,16 @@ and_of_writes! {
     MergeSmallInKeyOrder,
     /// I1: a job of several merges lists key tables whose bytes are not durable.
     MergeUnsynced,
-    /// I6: the merge of a partition with little of a table reads as much of it as one that has all.
-    ReadBeyondShare,
     /// I5: a merge begins with keys of the partition before it.
     MergeBeyondBorder,
     /// I5: garbage collection gives what it moves a new sequence number.
     GcRenumbers,
-    /// I5: garbage collection does not hold the lease by which no merge runs beside it.
-    GcUnleased,
-    /// I7: garbage collection finds that there is never enough to do.
-    GcNever,
-    /// I7: record files that nothing points to stay listed.
-    KeepDeadFiles,
-    /// I7: obsolete files are not removed before the next opening.
-    NeverUnlink,
-    /// I7: versions kept for a snapshot stay when it has gone.
-    ObsoleteForever,
     /// I5: a split lists a table on the left only if its last key is the border.
     SplitLosesBorderKey,
-    /// I5: a split does not look at tables that were flushed meanwhile.
-    SplitForgetsNewTables,
     /// I5: a join leaves out the key table that begins at the border.
     JoinLosesBorderKey,
     /// I5: a join looks for what is unmerged on the left side alone.
     JoinForgetsUnmerged,
-    /// I7: the figures of a join are not noted again when its right side changes.
-    JoinForgetsLeft,
-    /// I7: partitions in whose range no keyspace is are not listed.
-    GoneUnlisted,
-    /// I7: an edit does not change which partitions are said to have frozen generations.
-    FrozenUnnoted,
     /// I5: where clustering copies values, it drops all versions of a key but the newest.
     ClusterNewestAlone,
     /// I5: there, it carries the oldest version alone.
@@ -265,14 +179,10 @@ and_of_writes! {
     ClusterUncharged,
     /// I7: what scans have charged is not spent.
     ClusterUnspent,
-    /// I7: a slice does not look whether a merge waits for it.
-    ClusterUnaware,
     /// I7: a slice ends with its partition alone, and merges wait for it.
     ClusterWhole,
     /// I7: it moves large values, which are as good alone.
     ClusterLarge,
-    /// I5: values are copied as they are stored though the copy has another dictionary.
-    ForeignDictionaryCopied,
     /// I5: a merge puts a compressed value beside its key as if that were the value.
     InlineAsStored,
     /// I5: a scan run hides tables that were flushed after it.
@@ -280,14 +190,10 @@ and_of_writes! {
     /// I5: jobs do not know of iterators.
     IteratorUnregistered,
     // Ingest and large values.
-    /// I5: an ingest commits before older writes are in tables.
-    IngestBeforeFlush,
     /// I5: flushes after an ingest go on in the generation before it.
     IngestKeepsTargets,
     /// I1: the log names a large value whose file has no durable name.
     LargeNameUnsynced,
-    /// I2: a failed write removes the files of its large values although the log may name them.
-    RemoveAdoptedLarge,
     // Damage.
     /// I5: the checksum of a key block is not looked at.
     BlockUnchecked,
@@ -297,18 +203,10 @@ and_of_writes! {
     ChecksumUnbound,
     /// I5: the cache is asked for an offset, whatever the file.
     CacheForgetsFile,
-    /// I1: a pointer index leads to the oldest version of a key in its table.
-    IndexOfOldest,
-    /// I1: a pointer index is taken to have all keys of its table.
-    IndexIsComplete,
     /// I5: the dictionary of compressed values is not compared with its hash.
     DictionaryUnchecked,
-    /// I5: a repair brings back what a dropped keyspace held.
-    RepairRevivesDropped,
     /// I5: a repair takes an older version in the place of one that is lost.
     RepairTakesOlder,
-    /// I5: a repair forgets the range deletes that only the log has.
-    RepairForgetsLoggedRanges,
     /// I5: a repair takes range tombstones that are damaged for none.
     RepairLosesRanges,
     // Iterators.
@@ -320,43 +218,19 @@ and_of_writes! {
     EndsOverlap,
     /// I5: a cursor that turns round comes to its own entry again.
     TurnsOnTheSpot,
-    /// I5: a cursor shows the value of before its refresh.
-    RefreshKeepsValue,
     /// I5: the checksums of a large value's chunks are not compared.
     ChunkUnchecked,
-    /// I5: an error of the reader that a value comes from is taken for its end.
-    ReaderErrorEndsValue,
     /// I5: a part of a large value comes from where its first chunk begins.
     RangeFromChunkStart,
     /// I5: the frame of a value whose length was not known keeps what was guessed.
     ChunkedLengthGuessed,
     // The whole.
-    /// I7: a short value in the place of a long one costs nothing for what it hides.
-    PutsFreeNothing,
-    /// I7: the ballast is not made again when there is space again.
-    BallastNotRestored,
     /// I4: a put that is refused for want of space is written all the same.
     RefusedAndWritten,
     /// I5: a snapshot from before a keyspace was emptied shows it empty.
     EmptiedForSnapshots,
     /// I3: a keyspace is dropped before the writes before it are durable.
     DropBeforeSync,
-    /// I5: a write to a keyspace that has been dropped is acknowledged.
-    WriteToDropped,
-    /// I6: a newcomer leads before those that wait and that it does not take along.
-    QueueOvertakes,
-    /// I6: when the writer that was woken is refused, nobody wakes the next.
-    QueueSleeps,
-    /// I6: a write that may not wait waits for flushes.
-    HastyWaits,
-    /// I6: a write that may not wait pauses for what it costs.
-    HastyPauses,
-    /// I5: what an earlier opening has set is forgotten by the next.
-    StoredOptionsForgotten,
-    /// I5: what an opening has unset holds all the same.
-    UnsetOptionStays,
-    /// I8: opening reads every file.
-    OpenReadsAll,
     // What expires.
     /// I5: what a read hides is judged by the wall clock, which may jump back.
     ExpiryByWallClock,
@@ -366,32 +240,52 @@ and_of_writes! {
     ExpiredLeavesNothing,
     /// I5: a number that is counted up stays for ever.
     IncrementPersists,
-    /// I7: what has expired in the SortedStore is not seen to be garbage.
-    ExpiredKept,
     /// I5: jobs destroy what the wall clock alone says to have expired.
     WallClockDestroys,
     /// I5: reads go by the clock of jobs where that is later than the wall clock.
     ReadsByMark,
     /// I5: what a merge writes beside its key never expires.
     MergePersists,
-    /// I5: an ingest of which a write has failed is committed without it.
-    FailedIngestCommits,
     /// I5: what is ingested never expires.
     IngestPersists,
     /// I5: a snapshot judges what has expired by the time of the read.
     SnapshotOfNow,
-    // Events.
-    /// Whoever hears that writers wait never hears that they go on.
-    StallEndUnreported,
-    /// Whoever hears that writing is suspended never hears that it goes on.
-    ResumptionUnreported,
-    /// Events that do not fit are dropped without a word.
-    LostEventsUncounted,
-    // What is handed out.
-    /// I7: buffers are shared by what is handed out, however much memory that keeps.
-    SharesWithoutEnd,
-    /// I7: a value that is handed out keeps a key that is much longer.
-    LongKeyKept,
-    /// I7: what of a value was asked for keeps all of it.
-    RangeKeepsValue,
+    // Decisions.
+    /// I5: a join takes a partition that another job holds.
+    JoinLeased,
+    /// I7: joins that need merges have no turn, and more and more partitions are empty.
+    JoinPassedByMerges,
+    /// I7: a worker tries a job that has failed without a pause.
+    BackoffIgnored,
+    /// I5: partitions of dropped keyspaces are joined across one that lies between them.
+    JoinAcrossGap,
+    /// I7: a flush does not wait for the merge of a partition with all its generations.
+    FlushUnblocked,
+    /// I7: a partition that was split or has shrunk hides others that are to be split.
+    StaleSplits,
+    // Writes.
+    /// I6: a check without the lock reports an opening beside it as damage.
+    SpoiledCheckCounts,
+    /// I5: of two versions of a key in a large batch the older one is found.
+    BatchOldestFirst,
+    /// I5: a snapshot sees of a large batch what came after it.
+    BatchSeenEarly,
+    /// I2: of a batch that is written in passes, the keys at which a pass begins are lost.
+    BatchPassGap,
+    /// I2: a flush gives up the memtables that were sealed while it ran, too.
+    FlushDropsUnflushed,
+    /// I5: keys that a transaction has read are not compared: lost updates, write skew.
+    KeysNotCompared,
+    /// I5: ranges that a transaction has read are not compared: phantoms.
+    RangesNotCompared,
+    /// I5: writes that have been flushed since a transaction began are not compared.
+    FlushedNotCompared,
+    /// I5: a transaction's iterator ends where its own deletes begin.
+    OwnDeletesEnd,
+    /// I5: of the keys that are joined to a range the last one is not compared.
+    CoarseEndsEarly,
+    /// I5: what a transaction puts where it had deleted is not shown.
+    EmptiedKeepsPuts,
+    /// I5: a transaction's iterator does not show what was deleted after it was made.
+    EmptiedForEarlier,
 }

@@ -164,7 +164,7 @@ impl Background {
             let Some(partition) = catalog.version.partition(leased.id).cloned() else {
                 return Ok(Ended::Nothing);
             };
-            if !split.is_complete(&partition) && !seeded!(SplitForgetsNewTables) {
+            if !split.is_complete(&partition) {
                 // A flush has added tables, which are looked at without the lock.
                 drop(catalog);
                 split.divide_tables(&partition)?;

@@ -204,18 +204,11 @@ impl<'a> Ingest<'a> {
         Ok(self.commit()?)
     }
 
-    /// What a transaction has read, with which other writes are compared.
-    fn compared(&self) -> Option<&'a Arc<ReadSet>> {
-        self.reads.filter(|_| !seeded!(BatchTablesUnchecked))
-    }
-
     /// Makes all of it visible and durable; says how many records there are.
     pub(crate) fn commit(mut self) -> Result<u64> {
         let background = self.background;
         background.core.check_open()?;
-        if !seeded!(FailedIngestCommits) {
-            self.check_failed()?;
-        }
+        self.check_failed()?;
         let metas = self.writer.finish()?;
         if metas.is_empty() {
             return self.commit_mark_alone();
@@ -233,7 +226,7 @@ impl<'a> Ingest<'a> {
         }
         let mut plan = IngestPlan::new(metas.into_iter().map(open).collect());
         // What a flush gives up can be compared no longer: most is compared before it.
-        let reads = self.compared();
+        let reads = self.reads;
         let compare = || reads.map_or(Ok(()), |reads| background.write.compare(reads));
         let is_alone = reads.is_some_and(|reads| reads.is_alone());
         for round in 0.. {
@@ -287,9 +280,7 @@ impl<'a> Ingest<'a> {
         if patient && (background.core.health.is_suspended() || much) {
             return Ok(false);
         }
-        if !seeded!(IngestBeforeFlush) {
-            self.empty_memtables(&mut commit)?;
-        }
+        self.empty_memtables(&mut commit)?;
         loop {
             let mut catalog = background.catalog.lock();
             if !self.has_room(&catalog, plan) {
@@ -311,7 +302,7 @@ impl<'a> Ingest<'a> {
                 if !self.keyspaces.iter().all(|data| keyspaces.holds(*data)) {
                     return Err(Error::no_such_keyspace("the keyspace is gone"));
                 }
-                if let Some(reads) = self.compared() {
+                if let Some(reads) = self.reads {
                     let visible = SeqNo(background.read.visible_seq.load(Ordering::Acquire));
                     let (view, recent) = (background.read.view.load(), &background.write.recent);
                     let checked = recent.check(reads, &view, visible, std::iter::empty());

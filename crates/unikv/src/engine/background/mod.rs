@@ -22,7 +22,6 @@ mod warm;
 pub(crate) mod workers;
 
 use crate::base::keys::PartitionId;
-use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::codec::Dictionaries;
 use crate::engine::background::choices::Choices;
@@ -157,13 +156,7 @@ impl Background {
         let look_up = |facts: &mut Facts<'_>, of| self.look_up(facts, of, &catalog, Filter::Worker);
         let planned = plan(rules, &mut facts, Filter::Worker, look_up)?;
         self.note_turn(&planned.job, &catalog);
-        let leased = slip!(GcUnleased, planned.rule.name != COLLECT, true);
-        let leased = if leased {
-            planned.job.partitions()
-        } else {
-            Vec::new()
-        };
-        let lease = self.scheduler.leases.take(&leased);
+        let lease = self.scheduler.leases.take(&planned.job.partitions());
         Some(Next { planned, lease })
     }
 

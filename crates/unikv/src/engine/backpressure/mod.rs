@@ -14,7 +14,6 @@
 mod owed;
 mod slowdown;
 
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::engine::backpressure::owed::{LONGEST_PAUSE_NS, Owed};
@@ -274,7 +273,7 @@ impl Backpressure {
         let cost = i64::try_from(of_bytes.saturating_add(of_freed)).unwrap_or(i64::MAX);
         pressure.is_owed.store(true, Ordering::Relaxed);
         let added = pressure.owed.lock().add(cost, self.now_ns());
-        let Some(pause) = added.filter(|_| may_pause || seeded!(HastyPauses)) else {
+        let Some(pause) = added.filter(|_| may_pause) else {
             return;
         };
         let took = self.delay(pause);

@@ -4,7 +4,6 @@
 //! Kept under the catalog's lock.
 
 use crate::base::keys::{KeyspaceId, SeqNo};
-use crate::base::seeded::seeded;
 use crate::version::keyspaces::ids_of;
 use crate::version::{KeyRange, Version};
 use std::collections::BTreeMap;
@@ -51,8 +50,7 @@ impl GoneKeyspaces {
     /// `flushed`.
     pub(crate) fn may_come_to(&self, range: KeyRange<'_>, flushed: SeqNo) -> bool {
         let mut since = self.since.range(ids_of(range));
-        let may_come = self.before_opening > flushed || since.any(|(_, last)| *last > flushed);
-        may_come && !seeded!(GoneForgotten)
+        self.before_opening > flushed || since.any(|(_, last)| *last > flushed)
     }
 
     /// Whether a flush may bring something of any.

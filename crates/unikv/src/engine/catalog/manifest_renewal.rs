@@ -81,15 +81,6 @@ impl Catalog {
         let (counters, manifest_len) = (&self.core.counters, catalog.manifest.len());
         let lifetime = counters.lifetime(&catalog.version, manifest_len);
         snapshot.lifetime = Some(lifetime.encode());
-        if seeded!(RenewalForgetsLog) {
-            snapshot.wal_low_water = None;
-        }
-        if seeded!(RenewalForgetsMark) {
-            snapshot.host_mark = None;
-        }
-        if seeded!(RenewalForgetsEdits) {
-            snapshot.edits_before = None;
-        }
         // Until CURRENT is replaced the old one goes on as it was.
         let written = Manifest::write(&self.core.store, number, snapshot);
         let mut renewed = written.inspect_err(|error| self.space.note_full(error))?;

@@ -126,7 +126,7 @@ impl Catalog {
         let drops = !edit.dropped_key_tables.is_empty()
             || !edit.dropped_generations.is_empty()
             || !edit.dropped_partitions.is_empty();
-        if drops && !seeded!(KeepDeadFiles) {
+        if drops {
             // What nothing points to from now on goes with the same edit.
             let dead = next.remove_dead_record_files();
             let numbers = dead.iter().map(|file| file.meta().number);

@@ -10,7 +10,6 @@
 use super::CatalogState;
 use super::targets::Targets;
 use crate::base::keys::{KeyspaceId, PartitionId};
-use crate::base::seeded::seeded;
 use crate::jobs::flush::placing::MAX_GENERATIONS;
 use crate::jobs::partitioning::split::PartitionLimits;
 use crate::jobs::partitioning::{join, split};
@@ -167,18 +166,13 @@ impl CatalogState {
 
     /// Notes an edit that has made the present version from `before`.
     pub(super) fn note_edit(&mut self, edit: &VersionEdit, before: &Version) {
-        if seeded!(FrozenUnnoted) {
-            return;
-        }
         let version = &self.version;
         let mut touched = touched(edit, version, before);
-        if !seeded!(JoinForgetsLeft) {
-            // The figures of a join stand with its left side.
-            let ids = touched.iter().filter_map(|id| version.partition(*id));
-            let lefts = ids.filter_map(|p| Some(version.partition_before(p)?.id));
-            let lefts: Vec<_> = lefts.collect();
-            touched.extend(lefts);
-        }
+        // The figures of a join stand with its left side.
+        let ids = touched.iter().filter_map(|id| version.partition(*id));
+        let lefts = ids.filter_map(|p| Some(version.partition_before(p)?.id));
+        let lefts: Vec<_> = lefts.collect();
+        touched.extend(lefts);
         for id in touched {
             self.figures.note(version, &self.targets, id);
         }

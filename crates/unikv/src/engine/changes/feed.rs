@@ -46,7 +46,7 @@ impl ChangeFeed {
     pub(super) fn incarnation(&self) -> Option<u64> {
         let mut newest_first = self.incarnations.iter().rev();
         let newest = newest_first.next();
-        let is_staying = self.catalog.is_staying() && !seeded!(TokensOfNoManifest);
+        let is_staying = self.catalog.is_staying();
         let before = newest_first.next().filter(|_| is_staying);
         before.or(newest).map(|(id, _)| *id)
     }

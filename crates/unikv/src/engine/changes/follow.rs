@@ -159,7 +159,6 @@ impl Changes {
             };
             let until = match &next {
                 Next::Record(change) => SeqNo(change.token.seq),
-                Next::NotYet(_) if seeded!(FeedSkipsRecord) => visible,
                 Next::NotYet(before) => visible.min(*before),
                 Next::End => visible,
             };

@@ -9,7 +9,6 @@
 //! No locks.
 
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::log::{WalWrite, WalWriter};
 use crate::memtable::{MemEntry, encode_op};
@@ -42,11 +41,6 @@ pub(super) fn write(store: &FileStore, number: FileNumber, wanted: &Wanted) -> R
         mark: mark.filter(|(seq, _)| *seq > after),
     };
     for MemtableHandle { table, .. } in &wanted.memtables {
-        let until = if seeded!(FollowerCopiesUnpublished) {
-            SeqNo::MAX
-        } else {
-            until
-        };
         table.each_written(after, until, |entry| records.add(entry))?;
     }
     records.end_with_mark()?;

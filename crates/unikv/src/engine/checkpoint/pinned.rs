@@ -1,7 +1,7 @@
 //! A state of a database as files that stay as they are: of these checkpoints and backups are made.
 
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::seeded;
 use crate::engine::checkpoint::copy::{Copier, checksum_of};
 use crate::engine::checkpoint::log_of_memtables::{self, Wanted};
 use crate::engine::checkpoint::{CheckpointFile, HeldSegments};
@@ -100,8 +100,7 @@ impl DataFile<'_> {
             return Err("the database is in memory".to_owned());
         }
         // Looked up where the database is, whatever stands under its name by now.
-        let from = slip!(CheckpointLinksByName, copier.vfs, copier.from);
-        let linked = from.link(self.path, to);
+        let linked = copier.from.link(self.path, to);
         linked.map_err(|refused| refused.to_string())?;
         let Some(open) = self.open else {
             return Ok(());
@@ -135,9 +134,7 @@ impl<'a> Pinned<'a> {
             snapshot.wal_low_water = Some(*number);
             snapshot.wal_durable = None;
             // The log of the copy does not have what is in tables, nor which writes came together.
-            if let Some(history) = snapshot.history.as_mut()
-                && !seeded!(FollowerCopiesHistory)
-            {
+            if let Some(history) = snapshot.history.as_mut() {
                 Arc::make_mut(history).forget_until(seq);
             }
         }

@@ -182,9 +182,6 @@ impl Files {
         shared: &Shared,
         memtables: impl IntoIterator<Item = &'a MemtableHandle>,
     ) -> Result<()> {
-        if seeded!(FollowerForgetsLarge) {
-            return Ok(());
-        }
         let large: Vec<_> = memtables.into_iter().flat_map(|m| m.large.all()).collect();
         let files = large
             .iter()
@@ -201,7 +198,7 @@ impl Files {
         lister: Lister,
         files: impl Iterator<Item = (FileNumber, FileUid)>,
     ) -> Result<()> {
-        if self.history.note(lister, files) || seeded!(FollowerTakesNumbersAgain) {
+        if self.history.note(lister, files) {
             return Ok(());
         }
         let path = shared.core.store.dir().join(file_names::CURRENT);

@@ -160,7 +160,7 @@ impl Progress {
         self.log
             .read_on(shared, &self.files, &version, edits, visible.logged)?;
         let reached = self.log.last_seq().max(flushed);
-        if reached < visible.logged && !seeded!(FollowsUnpublished) {
+        if reached < visible.logged {
             let (file, offset) = self.log.place();
             let what = format!(
                 "the log ends at write {} and was written up to {}",
@@ -168,11 +168,7 @@ impl Progress {
             );
             return Err(Error::corruption(file, offset, what));
         }
-        let seq = if seeded!(FollowsUnpublished) {
-            reached
-        } else {
-            visible.seq
-        };
+        let seq = visible.seq;
         let memtables = self.log.memtables(shared);
         let each = [&memtables.0].into_iter().chain(&memtables.1);
         self.files.hold_large(shared, each)?;
@@ -218,7 +214,7 @@ impl Progress {
             }
             let visible = visible.ok_or_else(too_early)?;
             let is_visible = version.counters.flushed_seq <= visible.seq;
-            if is_visible || seeded!(FollowerMissesEdits) || seeded!(FollowerShowsIngestEarly) {
+            if is_visible || seeded!(FollowerMissesEdits) {
                 return Ok((version, self.files.edits(), visible));
             }
             // The edit of an ingest is in force, and its number comes next.

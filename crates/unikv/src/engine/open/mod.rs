@@ -214,10 +214,6 @@ impl<'a> Opening<'a> {
         self.report.manifest_edits = manifest.edit_count;
         recovery::forget_lost_runs(&store, &mut version);
         recovery::check_files(&store, &version, &self.progress)?;
-        if seeded!(OpenReadsAll) {
-            let mut files = version.record_files().iter();
-            files.try_for_each(|file| file.verify())?;
-        }
 
         let bytes = self.plan.memtable_bytes;
         let replay = recovery::WalReplay::new(&store, &cache, &self.pool, bytes, &manifest.path);
@@ -299,7 +295,7 @@ impl<'a> Opening<'a> {
         };
         // What the manifest does not list may still be in force until a new one is durable.
         let mut quarantined = Vec::new();
-        if refused.is_none() || seeded!(SweptWhileStaying) {
+        if refused.is_none() {
             self.report.swept = sweep(&store, &self.survey, &needed);
         } else {
             quarantined = to_quarantine(&store, &self.survey, &needed);

@@ -8,7 +8,6 @@
 //!
 //! No locks.
 
-use crate::base::seeded::seeded;
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::memtable::Lifetime;
@@ -135,7 +134,7 @@ pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<StoredOptions> {
 /// The options that a manifest stores; none where there is no database yet. They stand in its first
 /// edit, and nowhere else.
 pub(crate) fn of(manifest: Option<&RecoveredManifest>) -> Result<StoredOptions> {
-    let Some(manifest) = manifest.filter(|_| !seeded!(StoredOptionsForgotten)) else {
+    let Some(manifest) = manifest else {
         return Ok(StoredOptions::default());
     };
     let snapshot = manifest.edits.iter(&manifest.path).next().transpose()?;

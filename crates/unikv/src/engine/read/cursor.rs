@@ -8,7 +8,7 @@
 
 use crate::base::bounds::{engine_bounds, engine_key};
 use crate::base::keys::KeyspaceId;
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::slip;
 use crate::engine::read::iter::overlay::OfTransaction;
 use crate::engine::read::iter::{Iter, Toward};
 use crate::engine::read::moment::Registered;
@@ -182,9 +182,7 @@ impl Cursor {
             return;
         }
         self.walk = None;
-        if !seeded!(RefreshKeepsValue) {
-            self.value = None;
-        }
+        self.value = None;
         self.moment = self.moment.take_newest();
     }
 

@@ -124,9 +124,10 @@ impl RecentWrites {
         let in_view = std::iter::once(&view.memtable).chain(&view.sealed);
         let mut memtables = in_view.map(|handle| &handle.table).chain(&kept);
         let hash_seed = view.version.counters.hash_seed;
-        let mut keys = keys.iter().filter(|_| !seeded!(KeptKeysNotCompared));
         if memtables.any(|memtable| observed.is_written_in(memtable, since, hash_seed))
-            || keys.any(|keys| observed.is_written_among(keys, since))
+            || keys
+                .iter()
+                .any(|keys| observed.is_written_among(keys, since))
         {
             return Err(written_since());
         }
@@ -164,8 +165,7 @@ impl RecentWrites {
             };
             match groups {
                 Some(groups) => {
-                    let mut groups = groups.iter();
-                    if groups.any(|group| group.any(&mut is_read)) && !seeded!(LeftNotCompared) {
+                    if groups.iter().any(|group| group.any(&mut is_read)) {
                         return Err(written_since());
                     }
                 }
@@ -180,7 +180,7 @@ impl RecentWrites {
             let end = (op.kind == Kind::RangeDelete).then_some(op.value);
             observed.is_read(op.key, end)
         };
-        if ops.any(|op| op.is_ok_and(|op| is_read(&op))) && !seeded!(GroupNotCompared) {
+        if ops.any(|op| op.is_ok_and(|op| is_read(&op))) {
             Err(Error::conflict("what it read is being written"))
         } else {
             Ok(())
@@ -202,7 +202,7 @@ impl Observed<'_> {
     /// Whether a write of `key`, or of all keys from there to before `end`, is of something read.
     fn is_read(&self, key: &[u8], end: Option<&[u8]>) -> bool {
         match end {
-            Some(end) => self.meets(key, end) && !seeded!(RangeDeletesNotCompared),
+            Some(end) => self.meets(key, end),
             None => self.holds(key),
         }
     }
@@ -225,7 +225,7 @@ impl Observed<'_> {
     fn look_up_in(&self, memtable: &Arc<Memtable>, since: SeqNo, hash_seed: u64) -> bool {
         let deletes_since = |lower: &[u8], upper: &[u8]| {
             let newest = memtable.newest_range_between(lower, upper);
-            newest.is_some_and(|seq| seq > since) && !seeded!(RangeDeletesNotCompared)
+            newest.is_some_and(|seq| seq > since)
         };
         let is_newer = |key: &[u8]| {
             let hash = key_hash(hash_seed, key);

@@ -11,7 +11,6 @@
 //! Lock: `log`, a leaf.
 
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::memtable::{Batch, OpsIter};
@@ -140,7 +139,7 @@ impl Written {
         let log = self.log.lock();
         let first = log.groups.partition_point(|group| group.last <= since);
         let groups: Vec<_> = log.groups.iter().skip(first).cloned().collect();
-        let begins = groups.first()?.before <= since || seeded!(WrittenBeforeForgotten);
+        let begins = groups.first()?.before <= since;
         (begins && groups.last()?.last >= visible).then_some(groups)
     }
 }

@@ -12,7 +12,6 @@
 //! Locks: `cause`, a leaf but for the removal of the ballast under it.
 
 use crate::base::file_names;
-use crate::base::seeded::seeded;
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::engine::space::ballast::{LEAST_BALLAST, LEAST_BALLAST_PART, SpaceLimits};
@@ -342,7 +341,7 @@ impl FullDisk {
             return false;
         }
         self.release_ballast(store);
-        if wanted == 0 || seeded!(BallastNotRestored) {
+        if wanted == 0 {
             return true;
         }
         let path = store.dir().join(file_names::BALLAST);

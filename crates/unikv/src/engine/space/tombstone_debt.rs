@@ -9,7 +9,6 @@
 //! partitions have merged already ([`crate::jobs::compact::half_merged`]): generations keep it.
 
 use crate::base::keys::Kind;
-use crate::base::seeded::slip;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::space::estimates::{Freed, KnownSpace};
 use crate::engine::space::{DiskSpace, MEMTABLES_WHEN_IDLE};
@@ -92,11 +91,8 @@ impl DiskSpace {
         version: impl FnOnce() -> Arc<Version>,
     ) -> i64 {
         let batches = || batches.clone();
-        let hides = |batch: &Batch| {
-            let shorts = batch.len() - batch.externals();
-            slip!(PutsFreeNothing, batch.deletes(), shorts)
-        };
-        let records: u64 = batches().map(|batch| hides(batch) as u64).sum();
+        let shorts = |batch: &Batch| batch.len() - batch.externals();
+        let records: u64 = batches().map(|batch| shorts(batch) as u64).sum();
         let bytes: u64 = batches().map(|b| b.user_bytes_here() as u64).sum();
         let mean = self.estimates.mean_record_bytes.load(Ordering::Relaxed);
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);

@@ -15,7 +15,6 @@ pub(crate) mod staging;
 
 use crate::base::bounds::with_engine_key;
 use crate::base::keys::{FileNumber, KeyspaceId, Kind};
-use crate::base::seeded::seeded;
 use crate::engine::recent::reads::ReadSet;
 use crate::engine::write::WritePath;
 use crate::engine::write::blobs::staging::{Staged, Staging};
@@ -25,7 +24,6 @@ use crate::memtable::{Batch, BatchOp, Lifetime, OpsIter, check_put};
 use crate::options::WriteOptions;
 use crate::partition::{LargeFiles, MemtableHandle};
 use crate::record::{External, RecordFile, RecordFileMeta};
-use crate::version::file_names;
 use std::sync::Arc;
 
 /// Values of a batch larger than a memtable that stay in it.
@@ -169,12 +167,6 @@ impl WritePath {
 
     /// Gives up files that are with no memtable.
     pub(super) fn unstage(&self, files: &[FileNumber]) {
-        if seeded!(RemoveAdoptedLarge) {
-            let names = files.iter().map(|n| file_names::record(*n));
-            self.core
-                .store
-                .remove_files(names.map(|name| self.core.store.dir().join(name)));
-        }
         let staged = files.iter().filter_map(|n| self.staged_large.take(*n));
         self.core
             .store

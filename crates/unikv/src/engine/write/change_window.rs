@@ -105,8 +105,7 @@ impl WritePath {
         let (_, segment) = commit.wal.as_ref()?;
         let is_in_tables =
             commit.memtable.table.is_empty() && self.read.view.load().sealed.is_empty();
-        let may_begin = (is_in_tables || seeded!(LowWaterOverMemtable))
-            && self.wal_sync.may_begin_with(segment.number);
+        let may_begin = is_in_tables && self.wal_sync.may_begin_with(segment.number);
         may_begin.then_some(segment.number)
     }
 

@@ -227,7 +227,7 @@ impl WritePath {
         }
         self.core.check_open()?;
         let bytes: usize = group.iter().map(|write| write.batch.byte_len()).sum();
-        let may_wait = seeded!(HastyWaits) || !group.iter().any(|write| write.mode.no_wait);
+        let may_wait = !group.iter().any(|write| write.mode.no_wait);
         self.make_room(commit, bytes, may_wait)?;
         if group.iter().any(|write| write.mode.sync) {
             // Before anything is written: should it fail, the log is as good as it was.

@@ -11,7 +11,6 @@
 #[cfg(all(test, unikv_model = "loom"))]
 mod models;
 
-use crate::base::seeded::seeded;
 use crate::base::sync::{Mutex, MutexGuard, Weakness, is_weak};
 use crate::engine::recent::reads::ReadSet;
 use crate::error::{Error, Result};
@@ -91,7 +90,7 @@ impl State {
         let bytes = self.waiting.iter().map(|r| r.batch.byte_len() as u64);
         let is_apart = |r: &Arc<Request>| r.commits_itself || r.reads.is_some();
         let fit = |room| bytes.sum::<u64>() <= room && !self.waiting.iter().any(is_apart);
-        room.is_some_and(fit) || seeded!(QueueOvertakes)
+        room.is_some_and(fit)
     }
 
     /// Wakes the oldest writer that waits, if nobody leads.
@@ -221,11 +220,7 @@ impl WriteQueue {
         let (refused, waiting): (Vec<_>, Vec<_>) = all.partition(|r| r.mode.no_wait);
         state.waiting = waiting.into();
         // The one that was woken may be among the refused.
-        if seeded!(QueueSleeps) {
-            drop(state);
-        } else {
-            State::wake_next(state);
-        }
+        State::wake_next(state);
         for request in refused {
             request.answer(Err(Error::would_block()));
         }

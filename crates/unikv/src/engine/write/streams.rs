@@ -6,7 +6,6 @@
 
 use crate::base::bounds::with_engine_key;
 use crate::base::keys::{KeyspaceId, MAX_VALUE_LEN};
-use crate::base::seeded::seeded;
 use crate::engine::write::WritePath;
 use crate::engine::write::blobs::staging::Staging;
 use crate::engine::write::queue::Write;
@@ -50,12 +49,11 @@ impl Source<'_> {
                 Ok(0) => break,
                 Ok(len) => filled += len.min(rest.len()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) if seeded!(ReaderErrorEndsValue) => break,
                 Err(error) => return Err(Error::reader(error)),
             }
         }
         if let Some(left) = &mut self.left {
-            if filled < wanted && !seeded!(ReaderErrorEndsValue) {
+            if filled < wanted {
                 let what = format!("it ended {} bytes early", *left - filled);
                 let ended = io::Error::new(io::ErrorKind::UnexpectedEof, what);
                 return Err(Error::reader(ended));

@@ -4,7 +4,6 @@
 //! Nothing is held during a wait for the background but what the caller holds: usually the commit
 //! lock. No lock is held while another is alone.
 
-use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::FlushBlock;
 use crate::engine::health::{FLUSH, MERGE};
@@ -96,9 +95,7 @@ impl WritePath {
         let took = runtime.now().saturating_sub(begin);
         self.core.counters.count_stall(cause, took);
         self.core.meter.waited(Wait::Stall, took);
-        if !seeded!(StallEndUnreported) {
-            events.emit(|| Event::StallEnded { cause, took });
-        }
+        events.emit(|| Event::StallEnded { cause, took });
         failed
             .map_or(Ok(()), Err)
             .and_then(|()| self.core.check_open())
@@ -192,7 +189,7 @@ impl WritePath {
     /// Waits while another one is alone, for as long as a writer waits. No lock is held.
     #[inline]
     pub(crate) fn await_turn(&self, is_alone: bool) {
-        if self.recent.turns.is_taken() && !is_alone && !seeded!(TurnIgnored) {
+        if self.recent.turns.is_taken() && !is_alone {
             self.recent.turns.wait(|| self.core.now());
         }
     }

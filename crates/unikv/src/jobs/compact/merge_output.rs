@@ -4,7 +4,7 @@ use super::cluster::bytes_to_move;
 use super::key_tables::KeyTableCutter;
 use super::moved_values::MovedValues;
 use crate::base::keys::{FileNumber, KEYSPACE_PREFIX_LEN, Kind};
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::seeded;
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::jobs::JobContext;
@@ -211,7 +211,7 @@ impl<'a> MergeOutput<'a> {
         let Some(slice) = self.rules.slice.filter(|_| copied > before) else {
             return true;
         };
-        let looks = copied / LOOK_EVERY > before / LOOK_EVERY && !seeded!(ClusterUnaware);
+        let looks = copied / LOOK_EVERY > before / LOOK_EVERY;
         let ends = copied >= slice.most_bytes || looks && (slice.is_awaited)();
         !ends || seeded!(ClusterWhole)
     }
@@ -228,10 +228,7 @@ impl<'a> MergeOutput<'a> {
         } = self.input(pointer)?;
         let opened = match stream {
             Some(opened) => opened,
-            None => {
-                let share = slip!(ReadBeyondShare, u64::MAX, *share_bytes);
-                stream.insert(file.stream_of_share(share, pointer.offset, buffer)?)
-            }
+            None => stream.insert(file.stream_of_share(*share_bytes, pointer.offset, buffer)?),
         };
         let before = opened.held_bytes();
         let record = opened.read(pointer)?;

@@ -5,7 +5,7 @@
 //! may have been written in part.
 
 use crate::base::keys::FileNumber;
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::slip;
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::JobContext;
 use crate::jobs::compact::merge;
@@ -80,7 +80,7 @@ pub(crate) fn merge_together<'r>(
             Err(error) => {
                 context.store.remove_files(context.begun.take());
                 let is_closed = error.kind() == ErrorKind::Closed;
-                let is_in_part = values.are_any() && !seeded!(MovedInPart);
+                let is_in_part = values.are_any();
                 let are_others_kept = nth > 0 && !is_closed && !is_in_part;
                 if !are_others_kept {
                     context.store.remove_files(mem::take(&mut begun));

@@ -12,7 +12,6 @@
 
 use super::index_build::build_index;
 use crate::base::keys::{GenerationId, PartitionId, Slot};
-use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::hash_index::{HashIndex, MAX_BYTES_PER_RECORD};
@@ -172,9 +171,6 @@ impl FlushTarget {
 
     /// Burns slots that a flush may use. The flush works on a copy from before.
     pub(crate) fn reserve(&mut self, slots: usize) {
-        if seeded!(ReuseSlot) {
-            return;
-        }
         let slots = u16::try_from(slots).unwrap_or(u16::MAX);
         self.next_slot = self.next_slot.saturating_add(slots);
     }

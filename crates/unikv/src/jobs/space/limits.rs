@@ -1,7 +1,6 @@
 //! How much garbage there may be: what begins collection, and what slows writers, by one figure.
 
 use super::Space;
-use crate::base::seeded::seeded;
 use crate::jobs::space::garbage::Pressure;
 use crate::partition::Horizon;
 
@@ -99,7 +98,7 @@ impl Space {
     pub(crate) fn excess(&self, limit: SpaceLimit, pressure: Pressure) -> u64 {
         let begin = self.begins_at(limit, pressure);
         let dead = self.reclaimable_bytes();
-        if dead <= begin.max(limit.floor_bytes) || seeded!(GcNever) {
+        if dead <= begin.max(limit.floor_bytes) {
             0
         } else {
             let kept = self.half_merged_bytes.min(begin);

@@ -11,7 +11,6 @@ pub(crate) mod tombstones;
 
 pub(crate) use limits::SpaceLimit;
 
-use crate::base::seeded::{seeded, slip};
 use crate::key_table::{KeyTableMeta, OutlierSum};
 use crate::partition::Horizon;
 use crate::version::Version;
@@ -143,13 +142,9 @@ impl Space {
 pub(crate) fn obsolete_bytes(table: &KeyTableMeta, horizon: Horizon) -> u64 {
     let is_older = horizon.oldest.is_none_or(|oldest| oldest >= table.max_seq);
     let older = if is_older { table.older_bytes } else { 0 };
-    let expired = slip!(
-        ExpiredKept,
-        0,
-        table.expiring.expired_bytes(horizon.time_ms)
-    );
+    let expired = table.expiring.expired_bytes(horizon.time_ms);
     let bytes = older.saturating_add(expired);
-    if bytes > table.len / OBSOLETE_PART && !seeded!(ObsoleteForever) {
+    if bytes > table.len / OBSOLETE_PART {
         bytes
     } else {
         0

@@ -4,7 +4,6 @@ use super::{Found, IndexSlot, Layout, Made, first_slot, next_slot, place, slots_
 use crate::base::hash::key_hash;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::mapped::Words;
-use crate::base::seeded::seeded;
 use crate::error::Result;
 use crate::key_table::cache::ReadCache;
 use crate::key_table::cache::taken::Taken;
@@ -80,7 +79,7 @@ fn gather(table: &Arc<KeyTable>, seed: u64, files: &[FileNumber]) -> Result<(Vec
     let mut entries = table.iter(Access::Sequential);
     entries.seek(b"", SeqNo::MAX)?;
     while let Some(entry) = entries.entry() {
-        if previous.as_deref() != Some(entry.key) || seeded!(IndexOfOldest) {
+        if previous.as_deref() != Some(entry.key) {
             let previous = previous.get_or_insert_default();
             previous.clear();
             previous.extend_from_slice(entry.key);
@@ -94,9 +93,6 @@ fn gather(table: &Arc<KeyTable>, seed: u64, files: &[FileNumber]) -> Result<(Vec
             }));
         }
         entries.next()?;
-    }
-    if seeded!(IndexOfOldest) {
-        found.reverse();
     }
     Ok((found, keys))
 }

@@ -18,7 +18,6 @@ use super::meta::KeyTableMeta;
 use super::pointer::{RecordPointer, STREAMED_BYTES};
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::mapped::Words;
-use crate::base::seeded::seeded;
 use crate::key_table::block::entry::EntryValue;
 use crate::key_table::cache::taken::Taken;
 pub(super) use slot::IndexSlot;
@@ -119,7 +118,7 @@ impl PointerIndex {
 
     /// Whether a hash without a candidate belongs to no key of the table.
     pub(crate) fn is_complete(&self) -> bool {
-        seeded!(IndexIsComplete) || self.is_complete
+        self.is_complete
     }
 
     /// Where the record of a key with this hash may stand.

@@ -10,7 +10,6 @@
 //! Lock: `by_start`, a leaf; inserts take it only where there are gaps.
 
 use crate::base::keys::SeqNo;
-use crate::base::seeded::{seeded, slip};
 use crate::base::sync::Mutex;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::memtable::arena::ArenaPool;
@@ -51,8 +50,8 @@ struct Gap {
 
 impl Gap {
     fn serves(&self, reader: &GapReader) -> bool {
-        let is_known = slip!(GapForOlderReaders, true, self.seq <= reader.seq);
-        let is_of_others = slip!(GapHidesIngested, true, reader.others <= self.seq);
+        let is_known = self.seq <= reader.seq;
+        let is_of_others = reader.others <= self.seq;
         is_known && is_of_others && self.time_ms <= reader.time_ms
     }
 
@@ -105,9 +104,6 @@ impl Gaps {
 
     #[cold]
     fn cut(&self, key: &[u8]) {
-        if seeded!(GapKeptByPut) {
-            return;
-        }
         let mut by_start = self.by_start.lock();
         let Some((start, gap)) = by_start.at(key) else {
             return;
@@ -211,7 +207,7 @@ impl Gaps {
         }
         let mut handed = ByStart::default();
         for (start, gap) in &self.by_start.lock().gaps {
-            if gap.seq >= slip!(GapHidesIngested, SeqNo(0), others) {
+            if gap.seq >= others {
                 let seq = gap.seq.max(last);
                 handed.insert(start.clone(), Gap { seq, ..gap.clone() });
             }

@@ -3,7 +3,7 @@
 use super::Hidden;
 use crate::base::keys::SeqNo;
 use crate::base::range_tombstones::Piece;
-use crate::base::seeded::{seeded, slip};
+use crate::base::seeded::slip;
 use crate::error::Result;
 use crate::key_table::KeyEntry;
 use crate::partition::merging::{BlockAhead, MergingCursor};
@@ -202,9 +202,7 @@ impl HiddenAround {
         }
         let hides = match piece.as_ref() {
             Some(piece) if piece.hidden.is_nothing() => {
-                let block = merge
-                    .block_ahead()
-                    .filter(|_| seeded!(ClearPastPiece) || piece.outlasts_block(merge));
+                let block = merge.block_ahead().filter(|_| piece.outlasts_block(merge));
                 self.clear.set(block.map(|block| (block, snapshot)));
                 false
             }

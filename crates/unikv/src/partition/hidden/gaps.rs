@@ -4,7 +4,6 @@
 //! (`memtable/entries/gaps.rs`). Here is what that asks of a reader's view.
 
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::seeded::seeded;
 use crate::memtable::GapReader;
 use crate::partition::{View, Visibility};
 
@@ -108,7 +107,7 @@ impl View {
         let mut reader = self.gap_reader(at);
         // Then nothing in it depends on the time. Where something expires, a merge may have made a
         // tombstone of it, which is none for the readers of another process.
-        if !run.has_values && (!self.clock.is_needed() || seeded!(GapForEarlierReaders)) {
+        if !run.has_values && !self.clock.is_needed() {
             reader.time_ms = 0;
         }
         let table = &self.memtable.table;

@@ -2,7 +2,6 @@
 
 use super::{RecordFile, decode_pointed_header};
 use crate::base::keys::{Kind, SeqNo};
-use crate::base::seeded::seeded;
 use crate::codec::Codec;
 use crate::error::Result;
 use crate::record::RecordPointer;
@@ -94,7 +93,7 @@ pub(crate) fn within(range: Range<usize>, len: usize) -> Range<usize> {
 pub(crate) fn part_of(value: Bytes, range: Range<usize>) -> Bytes {
     let range = within(range, value.len());
     let is_little = range.len() < value.len() - value.len() / 8;
-    if is_little && !seeded!(RangeKeepsValue) {
+    if is_little {
         Bytes::copy_from_slice(value.get(range).unwrap_or_default())
     } else {
         value.slice(range)

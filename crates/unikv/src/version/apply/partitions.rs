@@ -2,7 +2,6 @@
 
 use super::{Dropped, Released};
 use crate::base::account::Account;
-use crate::base::seeded::seeded;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::generation::Generation;
 use crate::version::state::{Partition, Version};
@@ -23,10 +22,8 @@ impl Version {
                 self.files.key_table_removed(table);
                 released.insert(table.meta().number, Arc::clone(table));
             }
-            if !seeded!(SplitKeepsPlaces) {
-                let tables = partition.generations.iter().flat_map(Generation::shares);
-                tables.for_each(|(_, table)| self.files.place_removed(table));
-            }
+            let tables = partition.generations.iter().flat_map(Generation::shares);
+            tables.for_each(|(_, table)| self.files.place_removed(table));
             // Runs are of one partition's range: its successors merge their own.
             let runs = partition.generations.iter().filter_map(|g| g.run.as_ref());
             dropped.add_runs(runs);

@@ -9,7 +9,6 @@
 use super::super::tagged::{FieldWriter, Fields, Place};
 use super::entries::seq;
 use crate::base::keys::{FileNumber, SeqNo};
-use crate::base::seeded::seeded;
 use crate::error::Result;
 
 /// Changes that are kept; of more, the oldest go.
@@ -112,7 +111,6 @@ impl History {
         let from = self.from;
         // The last one stays for its number, which nothing else may have on the disk.
         let last = self.changes.last().map(|last| last.seq);
-        let last = last.filter(|_| !seeded!(LastChangeForgotten));
         self.changes
             .retain(|change| change.seq > from || Some(change.seq) == last);
         self.files.retain(|(seq, _)| *seq > from);

@@ -11,7 +11,6 @@ use super::Generation;
 use crate::base::keys::SeqNo;
 use crate::base::range_tombstones::lists::RangeLists;
 use crate::base::range_tombstones::{Piece, RangeRef, RangeTombstones};
-use crate::base::seeded::seeded;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key_table::range_section::RangeSection;
 use crate::record::RecordFile;
@@ -193,7 +192,6 @@ pub(crate) fn all_within<'a>(
 /// time.
 fn sound(table: &Arc<RecordFile>) -> Result<Result<Arc<RangeTombstones>>> {
     match table.range_set() {
-        Err(_) if seeded!(DamagedRangesAreEmpty) => Ok(Ok(Arc::default())),
         Err(error) if error.kind() != ErrorKind::Corruption => Err(error),
         read => Ok(read),
     }

@@ -11,7 +11,6 @@
 use super::chunked::Item;
 use super::{Partition, Version};
 use crate::base::keys::KeyspaceId;
-use crate::base::seeded::seeded;
 use crate::version::edit::VersionEdit;
 use std::sync::Arc;
 
@@ -62,7 +61,7 @@ impl Version {
     fn note_gone(&mut self, start: &[u8]) {
         let partition = self.partitions.find(start);
         let is_gone = partition.is_some_and(|p| self.keyspaces.count_in(p.range()) == 0);
-        if is_gone && !seeded!(GoneUnlisted) {
+        if is_gone {
             self.gone.insert(Gone(start.into()));
         } else {
             self.gone.remove(start);

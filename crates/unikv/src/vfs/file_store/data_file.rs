@@ -3,7 +3,6 @@
 
 use super::{FileStore, Handle, Route, Slot};
 use crate::base::keys::{FileNumber, FileUid};
-use crate::base::seeded::seeded;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::error::{Error, Result};
 use crate::vfs::ReadFile;
@@ -172,9 +171,6 @@ impl DataFile {
     /// Says that no version lists the file, of `len` bytes, any more: once dropped, its path goes
     /// to [`FileStore::take_obsolete`].
     pub(crate) fn mark_obsolete(&self, len: u64) {
-        if seeded!(RemovePinned) {
-            let _swept_later = self.store.env.vfs.remove(self.path());
-        }
         if self.obsolete_bytes.swap(len, Ordering::AcqRel) == LISTED {
             self.store.pinned_files.fetch_add(1, Ordering::Relaxed);
             self.store.pinned_bytes.fetch_add(len, Ordering::Relaxed);
@@ -186,7 +182,7 @@ impl Drop for DataFile {
     fn drop(&mut self) {
         self.store.open_files.lock().forget(&self.slot);
         let len = self.obsolete_bytes.load(Ordering::Acquire);
-        if len == LISTED || seeded!(NeverUnlink) {
+        if len == LISTED {
             return;
         }
         let first = {

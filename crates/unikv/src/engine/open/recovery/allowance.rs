@@ -3,7 +3,6 @@
 //! A reader does not flush. So where its caller has set a budget, a log beyond it is refused before
 //! it is in memory, with the figure that is needed.
 
-use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::log::WalWrite;
 use crate::version::Version;
@@ -54,8 +53,7 @@ impl Allowance {
 
     fn is_enough(&self) -> bool {
         let most = |budget: u64| budget - budget / REST_PART;
-        self.budget
-            .is_none_or(|budget| self.needed <= most(budget) || seeded!(FollowerBeyondBudget))
+        self.budget.is_none_or(|budget| self.needed <= most(budget))
     }
 
     /// Refuses a log for which there was no room.

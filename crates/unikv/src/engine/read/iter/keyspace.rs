@@ -2,7 +2,6 @@
 
 use super::Iter;
 use crate::base::keys::KeyspaceId;
-use crate::base::seeded::seeded;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
 
@@ -19,7 +18,7 @@ impl Iter {
     /// Ends the iteration if it `has_failed`. Whoever keeps the iterator keeps no files by it.
     pub(super) fn end_if(&mut self, has_failed: bool) {
         self.ended = has_failed;
-        if has_failed && !seeded!(EndedKeepsFiles) {
+        if has_failed {
             self.holder.release();
         }
     }

@@ -5,7 +5,6 @@ use crate::base::file_header::HEADER_LEN;
 use crate::base::file_names;
 use crate::base::keys::{FileUid, KeyspaceId, Kind, SeqNo};
 use crate::base::range_tombstones::RangeTombstone;
-use crate::base::seeded::seeded;
 use crate::engine::open::recovery::known_op;
 use crate::error::{ErrorKind, Result};
 use crate::key_table::RecordPointer;
@@ -255,9 +254,7 @@ impl Pass<'_, '_> {
                 self.out.mark = Some(mark.to_vec());
             }
         }
-        if !seeded!(RepairForgetsLoggedRanges) {
-            self.out.ranges.found.append(&mut deleted);
-        }
+        self.out.ranges.found.append(&mut deleted);
         claims.iter().try_for_each(|claim| self.sorter.push(claim))
     }
 

@@ -229,7 +229,7 @@ impl<'a> Resolver<'a> {
     /// What is wanted of a key, if anything.
     fn decide(&mut self, key: Vec<u8>, mut versions: Versions) -> Option<Wanted> {
         let standing = self.standing(&key);
-        if standing == Standing::Gone && !seeded!(RepairRevivesDropped) {
+        if standing == Standing::Gone {
             return None;
         }
         if versions.live.as_ref().is_some_and(|live| !live.sorted) {
