@@ -177,6 +177,7 @@ fn call_all(db: &Db) {
         db.transact(|transaction| transaction.delete("key")),
     );
     forked("increment", db.increment("number", 1));
+    forked("pop_first", db.pop_first());
     forked("sync", db.sync());
     forked("flush", db.flush());
     forked("compact", db.compact());
@@ -267,6 +268,35 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
 #[test]
 fn so_is_a_child_made_by_the_system_call_alone() {
     a_child_is_refused_and_the_parent_goes_on(How::Clone);
+}
+
+#[test]
+fn a_child_made_while_a_thread_takes_entries_away_is_refused() {
+    let _turn = TURN.lock().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), options().durability(Durability::Sync)).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                db.put("entry", "").unwrap();
+                db.pop_first().unwrap().unwrap();
+            }
+        });
+        let _stop = Stop(&stop);
+        for _ in 0..20 {
+            in_child(How::Fork, "a pop", || forked("pop_first", db.pop_first()));
+        }
+    });
+}
+
+/// Stops a thread, also where the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A value of which a part has been read when the process forks.

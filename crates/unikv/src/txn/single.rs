@@ -127,9 +127,14 @@ pub(crate) fn pop(
     range: &impl KeyBounds,
     last: bool,
 ) -> Result<Option<(Bytes, Bytes)>> {
+    // In a child of a fork a thread that is not there may have the turn.
+    handle.engine.core.check_open()?;
+    // A caller's type, which is asked before the turn: it may take entries itself.
+    let (start, end) = range.bounds();
+    let range = (start.map(<[u8]>::to_vec), end.map(<[u8]>::to_vec));
     let _turn = handle.turn(keyspace);
     committed(handle, |txn| {
-        let mut entries = txn.range(keyspace, range);
+        let mut entries = txn.range(keyspace, &range);
         let entry = if last {
             entries.next_back()
         } else {

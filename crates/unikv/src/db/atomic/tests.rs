@@ -125,3 +125,18 @@ fn a_batch_written_to_a_keyspace_goes_there_but_for_what_names_another() {
     assert_eq!(all(&users), ["9"]);
     db.close().unwrap();
 }
+
+#[test]
+fn a_batch_for_the_default_keyspace_of_another_database_is_refused() {
+    let (one, other) = (Machine::new(4), Machine::new(5));
+    let (db, _runtime) = one.open(small());
+    let (of_other, _runtime) = other.open(small());
+    let mut batch = crate::Batch::new();
+    batch.put_in(&of_other.find_keyspace("default").unwrap(), "key", "");
+    let error = db.write(&batch).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::InvalidArgument);
+    assert_eq!(db.first_key_value().unwrap(), None);
+    of_other.write(&batch).unwrap();
+    db.close().unwrap();
+    of_other.close().unwrap();
+}

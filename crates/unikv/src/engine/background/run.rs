@@ -22,7 +22,7 @@ use crate::jobs::{Needs, Slice};
 use crate::key_table::Wish;
 use crate::partition::scan_sources;
 use crate::record::RecordFile;
-use crate::version::Version;
+use crate::version::{Partition, Version};
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -231,14 +231,19 @@ impl Background {
             ..Needs::default()
         };
         let context = self.job_context(self.until_closed(), needs);
-        let version = Arc::clone(&self.read.view.load().version);
+        let slice_bytes = self.choices.slice_bytes(&self.read.view.load().version);
         let is_slice = |plan: &MergePlan| plan.inputs.purpose == Purpose::Cluster;
         let slice = plans.iter().any(is_slice).then_some(Slice {
-            most_bytes: self.choices.slice_bytes(&version),
+            most_bytes: slice_bytes,
             is_awaited: &is_awaited,
         });
+        let inline_bytes = |partition: &Partition| {
+            // Held no longer than that: it would keep the files on disk that others drop meanwhile.
+            let version = Arc::clone(&self.read.view.load().version);
+            self.choices.inline_bytes_of(&version, partition)
+        };
         let together = merge_together(&context, plans, |partition| MergeRules {
-            inline_value_bytes: self.choices.inline_bytes_of(&version, partition),
+            inline_value_bytes: inline_bytes(partition),
             slice,
         })?;
         let ended = match (&together.failed, &together.merged[..]) {

@@ -115,13 +115,13 @@ impl WritePath {
     /// Refuses a batch with keys of keyspaces that are gone. None goes while the commit lock is
     /// held.
     pub(crate) fn check_keyspaces(&self, batch: &Batch) -> Result<()> {
-        if batch.keyspaces().is_empty() {
-            return Ok(());
-        }
         let database = self.core.store.database();
         if batch.owner().is_some_and(|owner| owner != database) {
             let what = "the batch has keys in a keyspace of another database";
             return Err(Error::invalid(what, "use the keyspaces of this database"));
+        }
+        if batch.keyspaces().is_empty() {
+            return Ok(());
         }
         let view = self.read.view.load();
         let there = &view.version.keyspaces;

@@ -59,10 +59,12 @@ pub(crate) struct Write<'a> {
 }
 
 impl Write<'_> {
-    /// Whether it depends on nothing: no transaction, no keyspace that may be gone.
+    /// Whether it depends on nothing: no transaction, no keyspace that may be gone or be one of
+    /// another database.
     #[inline]
     pub(crate) fn is_plain(self) -> bool {
-        self.reads.is_none() && self.batch.keyspaces().is_empty()
+        let names_none = self.batch.keyspaces().is_empty() && self.batch.owner().is_none();
+        self.reads.is_none() && names_none
     }
 }
 
