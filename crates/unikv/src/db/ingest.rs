@@ -6,7 +6,7 @@ use crate::error::Result;
 use std::fmt;
 use std::io::Read;
 
-/// Sorted keys on their way into the database, all at once: see [`Db::ingest`].
+/// Sorted keys on their way into the database, all at once: see [`Db::ingest`](crate::Db::ingest).
 ///
 /// Keys must ascend, each once. What is written goes straight into files, without log and memtable,
 /// in memory that does not grow with it. Nothing of it is visible before [`Ingest::commit`], and
@@ -45,7 +45,7 @@ impl Ingest<'_> {
     }
 
     /// Gives `key` the next `len` bytes that `reader` gives, or all up to its end, as
-    /// [`Db::put_reader`] does: a long value is never in memory whole.
+    /// [`Db::put_reader`](crate::Db::put_reader) does: a long value is never in memory whole.
     ///
     /// # Errors
     /// As [`Ingest::put`]; `Io` with the reader's own error as its source.
@@ -68,7 +68,7 @@ impl Ingest<'_> {
     ///
     /// # Errors
     /// The error of a write that has failed before: then nothing has changed. Else as
-    /// [`Db::ingest_sorted`].
+    /// [`Db::ingest_sorted`](crate::Db::ingest_sorted).
     pub fn commit(self) -> Result<u64> {
         self.0.commit()
     }

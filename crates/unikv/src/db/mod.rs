@@ -55,7 +55,7 @@ impl Options {
 ///
 /// [`Db::close`] syncs the log, stops the background and releases the directory at once. Dropping
 /// the last clone does so without the sync and without reporting errors, and only when the last
-/// [`Keyspace`](crate::Keyspace), [`Snapshot`], iterator, cursor and
+/// [`Keyspace`](crate::Keyspace), [`Snapshot`](crate::Snapshot), iterator, cursor and
 /// [`Transaction`](crate::Transaction) has been dropped, too: they go on working until then, and
 /// the directory stays locked. The thread that drops the last of them waits for the background to
 /// end. A [`ValueReader`](crate::ValueReader) and [`Changes`](crate::Changes) do not keep the
@@ -152,7 +152,8 @@ impl Db {
         self.0.engine.background.trust_wall_clock()
     }
 
-    /// The mark of the newest committed write that had one: see [`Batch::set_mark`].
+    /// The mark of the newest committed write that had one: see
+    /// [`Batch::set_mark`](crate::Batch::set_mark).
     pub fn mark(&self) -> Option<Bytes> {
         self.0.engine.write.mark()
     }
