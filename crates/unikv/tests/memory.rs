@@ -44,11 +44,13 @@ impl Meter {
 
     /// The same beside this many bytes of the caller's.
     fn check_beside(&self, callers: usize, phase: &str, db: Option<&Db>) {
-        let peak = PEAK_BYTES.load(Ordering::Relaxed) - self.base - callers;
+        // What the test before has left may have gone meanwhile: then there is less than at first.
+        let since = |bytes: usize| bytes.saturating_sub(self.base);
+        let peak = since(PEAK_BYTES.load(Ordering::Relaxed)).saturating_sub(callers);
         let live = live_bytes();
         PEAK_BYTES.store(live, Ordering::Relaxed);
         let memory = db.map(|db| db.stats().memory);
-        println!("{phase}: peak {peak}, now {}, {memory:?}", live - self.base);
+        println!("{phase}: peak {peak}, now {}, {memory:?}", since(live));
         assert!(
             peak <= self.budget,
             "{phase}: {peak} of {} bytes; {memory:?}",
