@@ -79,6 +79,13 @@ impl<'a> Rescue<'a> {
         self.intact_is_saved(damage, &salvaged);
     }
 
+    /// Whether another file stands whole in the place of the damaged one.
+    fn is_anothers(&self, damage: &Damage) -> bool {
+        let twins = self.specimen.twins.iter();
+        let mut theirs = twins.filter_map(|twin| twin.disk.read_file(&damage.path));
+        damage.what == What::Replaced || theirs.any(|bytes| Some(&bytes) == damage.bytes.as_ref())
+    }
+
     /// What the damage does not reach is there as it was.
     fn intact_is_saved(&self, damage: &Damage, salvaged: &Salvaged) {
         let specimen = self.specimen;
@@ -87,8 +94,8 @@ impl<'a> Rescue<'a> {
             None | Some(FileKind::Idle | FileKind::ScanRun) => {
                 salvaged.assert_exact("nothing is lost");
             }
-            // Whatever else stands there names another database.
-            Some(FileKind::Current) if damage.what == What::Replaced => {}
+            // Whatever else stands there names another database. A sector is the whole of it.
+            Some(FileKind::Current) if self.is_anothers(damage) => {}
             Some(FileKind::Current) => salvaged.assert_exact("the manifest is there"),
             // What came after it follows from the files; ingested ones do not say when that was.
             // The log may lack what an edit had made superfluous.
