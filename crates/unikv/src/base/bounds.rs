@@ -47,14 +47,7 @@ impl Prefix {
     /// The keys that begin with `prefix`.
     pub fn new(prefix: impl AsRef<[u8]>) -> Prefix {
         let start = prefix.as_ref().to_vec();
-        let mut end = start.clone();
-        while end.last() == Some(&u8::MAX) {
-            end.pop();
-        }
-        if let Some(last) = end.last_mut() {
-            *last += 1;
-        }
-        let end = (!end.is_empty()).then_some(end);
+        let end = after_all_with(&start, 0);
         Prefix { start, end }
     }
 }
@@ -131,19 +124,25 @@ pub(crate) fn prefix_bounds(keyspace: KeyspaceId, prefix: &[u8]) -> (Vec<u8>, Ve
 
 /// As [`prefix_bounds`], with the prefix as an engine key.
 pub(crate) fn prefix_bounds_of(lower: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
-    let mut upper = lower.clone();
-    while upper.len() > KEYSPACE_PREFIX_LEN && upper.last() == Some(&u8::MAX) {
-        upper.pop();
-    }
-    if upper.len() <= KEYSPACE_PREFIX_LEN {
+    let upper = after_all_with(&lower, KEYSPACE_PREFIX_LEN).unwrap_or_else(|| {
         let keyspace = KeyspaceId::of(&lower).0;
-        return (lower, border(KeyspaceId(keyspace.saturating_add(1))));
-    }
-    // The next string after all that begin with the prefix.
-    if let Some(last) = upper.last_mut() {
-        *last += 1;
-    }
+        border(KeyspaceId(keyspace.saturating_add(1)))
+    });
     (lower, upper)
+}
+
+/// The next string after all that begin with `prefix`, among those with the same first `kept`
+/// bytes; `None`: there is none.
+fn after_all_with(prefix: &[u8], kept: usize) -> Option<Vec<u8>> {
+    let mut after = prefix.to_vec();
+    while after.len() > kept && after.last() == Some(&u8::MAX) {
+        after.pop();
+    }
+    if after.len() <= kept {
+        return None;
+    }
+    *after.last_mut()? += 1;
+    Some(after)
 }
 
 /// Whether these bound a range of keys of one keyspace: its first key and the first key after it,

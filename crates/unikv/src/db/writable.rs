@@ -1,7 +1,7 @@
 //! What can be written to, and how: databases and keyspaces have these methods in common, with one
 //! text. Those of a [`Db`] are those of its default keyspace.
 
-use crate::base::bounds::{KeyBounds, engine_bounds, prefix_bounds};
+use crate::base::bounds::{KeyBounds, Prefix, engine_bounds};
 use crate::db::Db;
 use crate::db::ingest::Ingest;
 use crate::db::keyspace::Keyspace;
@@ -139,10 +139,7 @@ macro_rules! writes {
             /// Removes all keys that begin with `prefix`, as
             /// [`Keyspace::delete_range`](crate::Keyspace::delete_range) does. Errors as there.
             pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
-                let options = WriteOptions::default();
-                self.writer().write_one(options, |batch, data| {
-                    batch.delete_range_at(prefix_bounds(data, prefix.as_ref()));
-                })
+                self.delete_range(Prefix::new(prefix))
             }
 
             /// Stores under `key` the next `len` bytes that `reader` gives, or all up to its end. A

@@ -1,9 +1,10 @@
-//! What runs beside readers and writers: the scheduler, what it runs, and what callers ask for.
+//! What runs beside readers and writers, as a loop: facts ([`facts`]), the most urgent rule's job
+//! (`jobs/plan`), the lease of its partitions, the run without locks ([`run`]), and the commit
+//! ([`commit`]).
 //!
-//! A job: its inputs are chosen under the catalog lock ([`scheduler`]), it runs without locks, and
-//! it commits under the catalog lock. A job that fails removes what it began (unless the commit was
-//! tried: then its outcome is unknown), leaves its error in `health` and is retried after a pause,
-//! while the other jobs go on.
+//! A job is found and leased under the catalog's lock, and commits under it. A job that fails
+//! removes what it began (unless the commit was tried: then its outcome is unknown), leaves its
+//! error in `health` and is retried after a pause, while the other jobs go on.
 
 mod choices;
 #[cfg(test)]

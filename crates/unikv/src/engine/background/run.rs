@@ -21,8 +21,7 @@ use crate::jobs::space::tombstones;
 use crate::jobs::{Needs, Slice};
 use crate::key_table::Wish;
 use crate::partition::scan_sources;
-use crate::record::RecordFile;
-use crate::version::{Partition, Version};
+use crate::version::Version;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -74,7 +73,8 @@ impl Background {
                 self.merge_these(ids)
             }
             Job::Collect(pass) => {
-                self.run_passes(COLLECT, &self.plans_of(pass, MergeInputs::collect))
+                let plans = plans_of(pass, &self.read.view.load().version, MergeInputs::collect);
+                self.run_passes(COLLECT, &plans)
             }
             Job::Cluster(slice) => self.run_slice(slice),
             Job::FreezeToCluster(ids) => {
@@ -192,21 +192,13 @@ impl Background {
 
     /// Copies the values of a slice.
     fn run_slice(&self, slice: &Pass) -> Result<Ended> {
-        let plans = self.plans_of(slice, MergeInputs::cluster);
+        let plans = plans_of(slice, &self.read.view.load().version, MergeInputs::cluster);
         let (ran, took, misses) = self
             .core
             .beside_look_ups(|| self.run_passes(CLUSTER, &plans));
         let charged = scan_sources::charged_in_all(&self.read.view.load().version);
         self.choices.ended(self.core.now(), took, misses, charged);
         ran
-    }
-
-    fn plans_of(
-        &self,
-        pass: &Pass,
-        inputs: fn(Vec<Arc<RecordFile>>) -> MergeInputs,
-    ) -> Vec<MergePlan> {
-        plans_of(pass, &self.read.view.load().version, inputs)
     }
 
     /// Does this in several leased partitions, in key order, as a job of `name`, and commits all of
@@ -237,14 +229,13 @@ impl Background {
             most_bytes: slice_bytes,
             is_awaited: &is_awaited,
         });
-        let inline_bytes = |partition: &Partition| {
+        let together = merge_together(&context, plans, |partition| {
             // Held no longer than that: it would keep the files on disk that others drop meanwhile.
             let version = Arc::clone(&self.read.view.load().version);
-            self.choices.inline_bytes_of(&version, partition)
-        };
-        let together = merge_together(&context, plans, |partition| MergeRules {
-            inline_value_bytes: inline_bytes(partition),
-            slice,
+            MergeRules {
+                inline_value_bytes: self.choices.inline_bytes_of(&version, partition),
+                slice,
+            }
         })?;
         let ended = match (&together.failed, &together.merged[..]) {
             (None, _) => Ended::Done,

@@ -55,15 +55,21 @@ impl Batch {
         self.sums.expiring > 0
     }
 
-    /// A copy with other operations, and without savepoints.
-    pub(crate) fn with_ops<'a>(&'a self, change: impl Fn(BatchOp<'a>) -> BatchOp<'a>) -> Batch {
-        let mut changed = Batch {
+    /// A copy with room for as many operations, but without any, and without savepoints.
+    pub(super) fn without_ops(&self) -> Batch {
+        let mut copy = Batch {
             owner: self.owner,
             mark: self.mark.clone(),
             violation: self.violation.clone(),
             ..Batch::default()
         };
-        changed.ops.reserve(self.ops.len());
+        copy.ops.reserve(self.ops.len());
+        copy
+    }
+
+    /// A copy with other operations, and without savepoints.
+    pub(crate) fn with_ops<'a>(&'a self, change: impl Fn(BatchOp<'a>) -> BatchOp<'a>) -> Batch {
+        let mut changed = self.without_ops();
         for op in OpsIter::new(&self.ops).map_while(Result::ok) {
             changed.push_op(&change(op));
         }

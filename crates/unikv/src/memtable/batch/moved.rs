@@ -15,13 +15,7 @@ impl Batch {
 
     /// A copy whose operations without a keyspace are in the one with this data id.
     pub(crate) fn moved_to(&self, keyspace: KeyspaceId) -> Batch {
-        let mut moved = Batch {
-            owner: self.owner,
-            mark: self.mark.clone(),
-            violation: self.violation.clone(),
-            ..Batch::default()
-        };
-        moved.ops.reserve(self.ops.len());
+        let mut moved = self.without_ops();
         let mut stay = self.in_default.iter().peekable();
         let ops = OpsIter::new(&self.ops).map_while(Result::ok);
         for (nth, op) in ops.enumerate() {
