@@ -78,7 +78,7 @@ unsafe extern "C" {
         errptr: *mut *mut c_char,
     ) -> usize;
     fn unikv_compact(db: Handle, errptr: *mut *mut c_char);
-    fn unikv_quiesce(db: Handle, errptr: *mut *mut c_char);
+    fn unikv_wait_until_idle(db: Handle, errptr: *mut *mut c_char);
     fn unikv_free(block: *mut c_void);
 }
 
@@ -195,10 +195,10 @@ fn main() {
     put_c();
     // Both in the same state, with nothing in memory that the idle background would move.
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     unsafe {
         unikv_compact(c, &raw mut error);
-        unikv_quiesce(c, &raw mut error);
+        unikv_wait_until_idle(c, &raw mut error);
     }
     assert!(error.is_null());
     let all: [(&str, &str, &dyn Fn()); 8] = [

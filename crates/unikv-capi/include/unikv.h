@@ -738,7 +738,7 @@ void unikv_flush(unikv_t* db, char** errptr);
 void unikv_compact(unikv_t* db, char** errptr);
 
 /* Waits until the background has nothing to do. */
-void unikv_quiesce(unikv_t* db, char** errptr);
+void unikv_wait_until_idle(unikv_t* db, char** errptr);
 
 /* Makes a database of its own in the new directory `dir` that is what this one is now, all
    keyspaces included: in milliseconds, by links, on the same file system. */

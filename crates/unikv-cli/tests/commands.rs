@@ -448,7 +448,7 @@ fn stats_show_the_partitions_with_their_ranges() {
         .key_table_bytes(4 << 10);
     let open = unikv::Db::open(&db, options).unwrap();
     open.compact().unwrap();
-    open.quiesce().unwrap();
+    open.wait_until_idle().unwrap();
     open.close().unwrap();
     let report = json(&["stats", &db, "--json"]);
     let partitions = report["stats"]["partitions"].as_array().unwrap().clone();

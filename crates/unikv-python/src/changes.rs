@@ -14,7 +14,7 @@ use unikv::{Change, ChangeOp, ChangesOptions, KeyspaceChange, Token, What};
 /// How long it waits before it looks whether the user has pressed Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The changes of a database in their order, as `unikv.Change`: made by `Database.updates_since`.
+/// The changes of a database in their order, as `unikv.Change`: made by `Database.changes_since`.
 ///
 /// As an iterator it waits for the next one, for as long as its `timeout` says.
 #[pyclass(module = "unikv", frozen)]
@@ -40,7 +40,7 @@ impl Changes {
         let token: Token = token.parse().map_err(Fault::from)?;
         let options = ChangesOptions::default().include_unsynced(include_unsynced);
         let changes = detached(py, || {
-            Ok::<_, Fault>(guard.db()?.updates_with(token, options)?)
+            Ok::<_, Fault>(guard.db()?.changes_with(token, options)?)
         })?;
         Ok(Changes {
             token: Mutex::new(changes.token()),

@@ -223,8 +223,8 @@ impl Database {
     }
 
     /// Waits until the background has nothing to do.
-    fn quiesce(&self, py: Python<'_>) -> PyResult<()> {
-        self.wait(py, Db::quiesce)
+    fn wait_until_idle(&self, py: Python<'_>) -> PyResult<()> {
+        self.wait(py, Db::wait_until_idle)
     }
 
     /// Figures of the database, as a dict: counters since it was opened, sizes as of now.
@@ -256,7 +256,7 @@ impl Database {
         show_made(py, &made)
     }
 
-    /// A token of all that has been written so far, for `updates_since`. Needs the option
+    /// A token of all that has been written so far, for `changes_since`. Needs the option
     /// `change_window_bytes`.
     #[getter]
     fn token(&self) -> PyResult<String> {
@@ -276,13 +276,13 @@ impl Database {
     /// >>> db = unikv.open(path / "feed", change_window_bytes="1MB")
     /// >>> token = db.token
     /// >>> db.put(b"a", b"1", sync=True)
-    /// >>> for change in db.updates_since(token, timeout=0):
+    /// >>> for change in db.changes_since(token, timeout=0):
     /// ...     print(change.operations)
     /// (Put(keyspace=0, key=b'a', value=b'1', expires=None),)
     /// >>> db.close()
     /// []
     #[pyo3(signature = (token, *, timeout=None, include_unsynced=false))]
-    fn updates_since(
+    fn changes_since(
         &self,
         py: Python<'_>,
         token: &str,

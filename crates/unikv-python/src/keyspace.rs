@@ -106,7 +106,7 @@ impl Keyspace {
         Ok(self.keyspace.name().map_err(Fault::from)?)
     }
 
-    /// The number by which `Database.updates_since` names it.
+    /// The number by which `Database.changes_since` names it.
     #[getter]
     fn number(&self) -> PyResult<u32> {
         self.guard.check()?;

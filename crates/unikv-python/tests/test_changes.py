@@ -23,7 +23,7 @@ def test_changes(db):
         batch.delete(b"b")
         batch.delete_range(b"c", None)
         batch.set_mark(b"m")
-    changes = list(db.updates_since(token, timeout=0))
+    changes = list(db.changes_since(token, timeout=0))
     made, put, write = changes
     assert made.operations == (unikv.KeyspaceChange(users.number, "made", "users", None),)
     (op,) = put.operations
@@ -35,29 +35,29 @@ def test_changes(db):
         unikv.Delete(0, b"b"),
         unikv.DeleteRange(0, b"c", None),
     )
-    assert list(db.updates_since(put.token, timeout=0)) == [write]
-    feed = db.updates_since(write.token, timeout=0)
+    assert list(db.changes_since(put.token, timeout=0)) == [write]
+    feed = db.changes_since(write.token, timeout=0)
     assert list(feed) == [] and feed.token == write.token
     users.truncate()
     users.drop()
-    events = [change.operations[0].event for change in db.updates_since(write.token, timeout=0)]
+    events = [change.operations[0].event for change in db.changes_since(write.token, timeout=0)]
     assert events == ["emptied", "dropped"]
 
 
 def test_unsynced_and_waiting(db):
     token = db.token
     db[b"a"] = b"1"
-    assert list(db.updates_since(token, timeout=0)) == []
-    (change,) = db.updates_since(token, timeout=0, include_unsynced=True)
-    feed = db.updates_since(change.token)
+    assert list(db.changes_since(token, timeout=0)) == []
+    (change,) = db.changes_since(token, timeout=0, include_unsynced=True)
+    feed = db.changes_since(change.token)
     thread = threading.Timer(0.1, lambda: db.put(b"b", b"2", sync=True))
     thread.start()
     assert next(feed).operations == (unikv.Put(0, b"b", b"2", None),)
     thread.join()
     began = time.monotonic()
-    assert list(db.updates_since(feed.token, timeout=0.2)) == []
+    assert list(db.changes_since(feed.token, timeout=0.2)) == []
     assert time.monotonic() - began >= 0.2
-    waiting = db.updates_since(feed.token)
+    waiting = db.changes_since(feed.token)
     closing = threading.Timer(0.1, db.close)
     closing.start()
     with pytest.raises(unikv.ClosedError):
@@ -68,11 +68,11 @@ def test_unsynced_and_waiting(db):
 def test_what_is_wrong(db, tmp_path):
     for token in ("", "x", "7"):
         with pytest.raises(unikv.InvalidArgumentError):
-            db.updates_since(token)
+            db.changes_since(token)
     with pytest.raises(TypeError):
-        db.updates_since(7)
+        db.changes_since(7)
     with pytest.raises(unikv.InvalidArgumentError):
-        db.updates_since(db.token, timeout=-1)
+        db.changes_since(db.token, timeout=-1)
     with unikv.open(tmp_path / "other") as other:
         with pytest.raises(unikv.InvalidArgumentError):
             other.token
@@ -80,7 +80,7 @@ def test_what_is_wrong(db, tmp_path):
     with unikv.open(tmp_path / "other", change_window_bytes="1MiB") as other:
         other.put(b"a", b"1", sync=True)
         with pytest.raises(unikv.HistoryGoneError) as error:
-            list(other.updates_since(oldest, timeout=0))
+            list(other.changes_since(oldest, timeout=0))
         assert error.value.remedy
 
 
@@ -95,7 +95,7 @@ def test_a_signal_takes_no_change(db):
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         for round in range(30):
-            feed = db.updates_since(db.token, timeout=5)
+            feed = db.changes_since(db.token, timeout=5)
             other = threading.Thread(target=interrupt, args=(round,))
             found = []
             try:
@@ -104,7 +104,7 @@ def test_a_signal_takes_no_change(db):
                 other.join()
             except KeyboardInterrupt:
                 other.join()
-            rest = list(db.updates_since(feed.token, timeout=0))
+            rest = list(db.changes_since(feed.token, timeout=0))
             values = [op.value for change in found + rest for op in change.operations]
             assert values == [b"%d" % round]
     finally:

@@ -110,10 +110,10 @@ impl Copy {
     /// Its changes from its token on.
     ///
     /// # Errors
-    /// As `updates_with`.
+    /// As `changes_with`.
     pub fn changes(&self, db: &Db) -> unikv::Result<Changes> {
         let options = ChangesOptions::default().include_unsynced(self.unsynced);
-        db.updates_with(self.token, options)
+        db.changes_with(self.token, options)
     }
 
     /// Applies all changes that there are. `may_lack`: it may be refused although the window begins
@@ -362,7 +362,7 @@ impl Lost {
     /// They are refused although their numbers have been given again.
     pub fn assert_refused(&self, db: &Db) {
         for token in &self.0 {
-            let refused = db.updates_since(*token).err().map(|error| error.kind());
+            let refused = db.changes_since(*token).err().map(|error| error.kind());
             let expected = Some(ErrorKind::HistoryGone);
             assert_eq!(refused, expected, "{token} knows of what is lost");
         }

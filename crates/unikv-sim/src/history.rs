@@ -117,7 +117,7 @@ pub enum Op {
     CompactRange(Range),
     /// `ingest_sorted`, with keys that ascend; with a mark if so.
     Ingest(Vec<(Key, Option<Value>)>, bool),
-    /// `quiesce`.
+    /// `wait_until_idle`.
     Quiesce,
     /// `collect_garbage`.
     CollectGarbage,

@@ -339,7 +339,7 @@ fn garbage_is_collected_without_a_split() {
         }
     }
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let (stats, garbage) = (db.stats(), db.garbage());
     let live: u64 = want.iter().map(|(k, v)| (k.len() + v.len()) as u64).sum();
     assert_eq!((stats.splits, stats.partitions.len()), (0, 1));

@@ -139,13 +139,13 @@ impl Builder {
 
     fn compact(&mut self) {
         self.db.compact().unwrap();
-        self.db.quiesce().unwrap();
+        self.db.wait_until_idle().unwrap();
     }
 
     fn scan_until_merged(&mut self) {
         for _ in 0..30 {
             assert_eq!(self.db.iter().count(), self.specimen.state.len());
-            self.db.quiesce().unwrap();
+            self.db.wait_until_idle().unwrap();
         }
         assert!(self.db.stats().scan_merges > 0, "{:#?}", self.db.stats());
     }

@@ -40,7 +40,7 @@
 //! - [`Db::checkpoint`] makes a database of its own that is what this one is now, in milliseconds;
 //!   [`backup`] keeps points in time on another disk.
 //! - [`Db::follow`] reads a database that another process writes: a [`Follower`].
-//!   [`Db::updates_since`] shows what changes, write by write, for caches and replicas.
+//!   [`Db::changes_since`] shows what changes, write by write, for caches and replicas.
 //! - Values may expire ([`WriteOptions::ttl`]), and a range of keys goes in one write
 //!   ([`Db::delete_range`]).
 //! - [`Db::check`] verifies every byte of a closed database, [`Db::repair`] salvages what is

@@ -314,7 +314,7 @@ impl Options {
 
     /// Keeps about this many bytes of the log beyond what recovery needs, and the large values that
     /// it names, for those that follow the changes: see
-    /// [`Db::updates_since`](crate::Db::updates_since). They come on top of what
+    /// [`Db::changes_since`](crate::Db::changes_since). They come on top of what
     /// [`Options::max_space_amp`] allows. Default: 0, which keeps nothing, and notes nothing.
     ///
     /// Stored; may change. Releases without a change feed refuse a database where it is not 0.

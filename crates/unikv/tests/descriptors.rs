@@ -90,7 +90,7 @@ fn a_moment_without_descriptors_suspends_writing_for_no_longer_than_it_lasts() {
         until_done(&db, "a flush", || db.flush());
     }
     // Closing says what has failed and was not tried again yet.
-    until_done(&db, "the background", || db.quiesce());
+    until_done(&db, "the background", || db.wait_until_idle());
     let found = db.iter().map(|entry| entry.unwrap());
     assert!(
         found

@@ -182,7 +182,7 @@ fn call_all(db: &Db) {
     forked("flush", db.flush());
     forked("compact", db.compact());
     forked("compact_range", db.compact_range("a".."b"));
-    forked("quiesce", db.quiesce());
+    forked("wait_until_idle", db.wait_until_idle());
     forked("approximate_size", db.approximate_size(..));
     forked("split_key", db.split_key(..));
     forked("collect_garbage", db.collect_garbage());
@@ -201,7 +201,7 @@ fn a_child_is_refused_and_the_parent_goes_on(how: How) {
     let mut model = Model::new();
     let db = Db::open(dir.path(), options()).unwrap();
     put(&db, &mut model, 0);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let value = db.get("key00001").unwrap();
     let snapshot = db.snapshot();
     db.keyspace("space", KeyspaceOptions::default()).unwrap();

@@ -96,7 +96,7 @@ fn every_shape_is_served_from_memory() {
         (0..keys).for_each(|id| load.put(id));
         load.verify();
         load.change(keys);
-        load.db.quiesce().unwrap();
+        load.db.wait_until_idle().unwrap();
         load.verify();
         let data = load
             .model

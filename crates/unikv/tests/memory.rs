@@ -167,7 +167,7 @@ fn a_thousand_partitions_of_small_values_fit() {
     let db = Db::open(dir.path(), options.clone()).unwrap();
     // Jobs end, so that files can be copied soon; then so little that it stays in the memtable.
     db.flush().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     write(&db, (0..1000).map(|i| scrambled(i) % RECORDS), &value);
     let killed = copied(dir.path());
     db.close().unwrap();
@@ -182,7 +182,7 @@ fn a_thousand_partitions_of_small_values_fit() {
     let db = Db::open(dir.path(), options).unwrap();
     meter.check("reopening", Some(&db));
     read(&db, (0..50_000).map(|i| scrambled(i) % RECORDS), &value);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     meter.check("reads after reopening", Some(&db));
     let stats = db.stats();
     assert!(stats.partitions.len() >= 800, "{}", stats.partitions.len());
@@ -263,7 +263,7 @@ fn the_figures_of_memory_are_what_is_allocated() {
     let options = Options::default().memory_budget(BUDGET as u64);
     let db = Db::open(dir.path(), options).unwrap();
     let compare = |phase: &str| {
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let (live, memory) = (live_bytes() - base, db.stats().memory);
         let counted = memory.total() as usize;
         println!("{phase}: {live} allocated, {counted} counted, {memory:?}");
@@ -434,7 +434,7 @@ fn a_long_value_fits(len: usize, budget: usize) {
         db.put(b"small", b"value").unwrap();
         db.compact().unwrap();
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     phase("collect", len);
     let stats = db.stats();
     assert!(stats.merge_copied_bytes + stats.gc_copied_bytes >= len as u64);

@@ -121,13 +121,13 @@ fn a_change_window() {
             stage.put(id, len);
         }
         stage.db.flush().unwrap();
-        stage.db.quiesce().unwrap();
+        stage.db.wait_until_idle().unwrap();
         // What recovery needs is next to nothing; a spare segment or two come on top.
         let (log, _) = listed(stage.dir);
         let most = window + 4 * MEMTABLE_BYTES;
         assert!((window / 8..=most).contains(&log), "{log}, at most {most}");
         let oldest = stage.db.oldest_token().unwrap();
-        let mut changes = stage.db.updates_since(oldest).unwrap();
+        let mut changes = stage.db.changes_since(oldest).unwrap();
         let mut seen = 0;
         while changes.try_next().unwrap().is_some() {
             seen += 1;
@@ -137,11 +137,11 @@ fn a_change_window() {
 }
 
 #[test]
-fn a_quiesced_database_has_shrunk() {
-    watched("quiesced", options(Clustering::LeastWriting), |stage| {
+fn an_idle_database_has_shrunk() {
+    watched("idle", options(Clustering::LeastWriting), |stage| {
         (0..20_000).for_each(|id| stage.put(id, 1000));
         (0..20_000).for_each(|id| stage.delete(id));
-        stage.db.quiesce().unwrap();
+        stage.db.wait_until_idle().unwrap();
         // The watcher may hold what was there before for a moment.
         let mut watchdog = Standstill::new(stage.db);
         while listed(stage.dir).1 > FLOOR_BYTES {
@@ -165,7 +165,7 @@ fn snapshots_held_and_released() {
             for id in (0..15_000).step_by(100) {
                 assert!(snapshot.contains_key(stage.shared.key(id)).unwrap());
             }
-            stage.db.quiesce().unwrap();
+            stage.db.wait_until_idle().unwrap();
             let pins = stage.db.stats().pins;
             // All that it shows has been deleted since. Little of that has not been merged.
             assert!(pins.version_bytes > 10_000_000, "{pins:?}");

@@ -78,7 +78,7 @@ fn write(target: &Path) {
     }
     put(&mut pairs, 77, 5_000);
     db.flush().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let ascending = (100..130).map(|n| (format!("key{n:04}+"), Some(vec![b'i'; n as usize])));
     db.ingest_sorted(ascending.clone().map(unikv::Result::Ok), Some(MARK))
         .unwrap();
@@ -88,7 +88,7 @@ fn write(target: &Path) {
         db.flush().unwrap();
         for _ in 0..20 {
             assert!(db.iter().all(|pair| pair.is_ok()));
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
         }
     }
     // What is left in the log: a batch, single writes, and a value in a file of its own.

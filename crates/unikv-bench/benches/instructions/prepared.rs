@@ -125,7 +125,7 @@ fn load(dir: &Path, place: Place) -> Db {
     if matches!(place, Place::Sorted | Place::Clustered) {
         db.compact().unwrap();
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db
 }
 
@@ -311,7 +311,7 @@ impl Base {
 
     /// Waits until the background is quiet; what comes next is measured.
     fn settled(mut self) -> Base {
-        self.db.quiesce().unwrap();
+        self.db.wait_until_idle().unwrap();
         self.before = self.counted();
         self
     }

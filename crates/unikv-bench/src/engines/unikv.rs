@@ -101,7 +101,7 @@ impl Engine for UniKv {
 
     fn settle(&self) -> Result<Duration, Failure> {
         let start = Instant::now();
-        self.0.quiesce().map_err(Failure::engine)?;
+        self.0.wait_until_idle().map_err(Failure::engine)?;
         Ok(start.elapsed())
     }
 

@@ -133,7 +133,7 @@ fn since(db: &Database, token: Option<&str>, flags: c_int) -> Outcome<Changes> {
     };
     let options = ChangesOptions::default().include_unsynced(flags & UNSYNCED != 0);
     Ok(Changes {
-        feed: db.updates_with(token, options)?,
+        feed: db.changes_with(token, options)?,
         change: None,
         token: as_text(token),
     })

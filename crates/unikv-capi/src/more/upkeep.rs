@@ -60,8 +60,8 @@ capi! { functions:
     }
 
     /// Waits until the background has nothing to do.
-    fn unikv_quiesce(db: Shared<Database>; errptr) {
-        db.db()?.quiesce()?;
+    fn unikv_wait_until_idle(db: Shared<Database>; errptr) {
+        db.db()?.wait_until_idle()?;
     }
 
     /// Makes a database of its own in the new directory `dir` that is what this one is now, all

@@ -384,7 +384,7 @@ int main(int argc, char** argv) {
     unikv_sync(db, &err);
     unikv_flush(db, &err);
     unikv_compact(db, &err);
-    unikv_quiesce(db, &err);
+    unikv_wait_until_idle(db, &err);
     FINE(err);
     unikv_checkpoint(db, in(dir, "checkpoint"), &err);
     FINE(err);

@@ -40,7 +40,7 @@ impl Follow {
             None => db.oldest_token()?,
         };
         let options = ChangesOptions::default().include_unsynced(self.include_unsynced);
-        let mut changes = db.updates_with(since, options)?;
+        let mut changes = db.changes_with(since, options)?;
         let mut out = BufWriter::new(io::stdout().lock());
         loop {
             let next = match changes.try_next()? {

@@ -154,7 +154,7 @@ impl Remove {
         } else {
             remove(&keyspace)?;
             // The background removes the files, for which this process would not wait.
-            let quiet = db.quiesce().map_err(Failure::from);
+            let quiet = db.wait_until_idle().map_err(Failure::from);
             quiet.map_err(|failure| failure.at("its keys are gone, but their files are not"))?;
             let as_json = || json!({ "name": self.name, "dry_run": false });
             self.output.print_json(as_json)?;

@@ -297,7 +297,7 @@ impl Torture {
             || json!({ "event": "space", "report": report }),
             || format!("space: {}", space_in_words(report)),
         )?;
-        db.quiesce()?;
+        db.wait_until_idle()?;
         let in_use = SpaceUse {
             live_bytes: oracle.live_bytes(),
             frame_bytes: oracle.frame_bytes(),

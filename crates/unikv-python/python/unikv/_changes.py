@@ -1,4 +1,4 @@
-"""What `Database.updates_since` yields."""
+"""What `Database.changes_since` yields."""
 
 from __future__ import annotations
 

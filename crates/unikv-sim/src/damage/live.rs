@@ -136,7 +136,7 @@ impl Life<'_> {
                 self.runtime.run_until_idle();
             }
             let done = match round {
-                0 => self.db.quiesce(),
+                0 => self.db.wait_until_idle(),
                 1 => self.db.collect_garbage(),
                 _ => self.db.compact(),
             };

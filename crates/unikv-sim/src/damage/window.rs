@@ -48,7 +48,7 @@ pub(super) fn feeds_of(specimen: &Specimen, tokens: &[Token]) -> Vec<Feed> {
 fn read(db: &Db, token: Token) -> (Vec<Seen>, Option<Error>) {
     let mut seen = Vec::new();
     let options = ChangesOptions::default().include_unsynced(true);
-    let mut changes = match db.updates_with(token, options) {
+    let mut changes = match db.changes_with(token, options) {
         Ok(changes) => changes,
         Err(error) => return (seen, Some(error)),
     };

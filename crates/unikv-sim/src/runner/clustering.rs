@@ -215,12 +215,12 @@ impl Runner {
     }
 
     /// Waits until the background has nothing to do, twice: the second time it copies nothing.
-    pub(super) fn quiesce(&mut self, op: &Op) -> Result<(), Interrupt> {
+    pub(super) fn wait_until_idle(&mut self, op: &Op) -> Result<(), Interrupt> {
         let slices = |runner: &Runner| runner.watched.last.as_ref().map(|last| last.slices);
-        self.maintain("quiesce", Db::quiesce, false)?;
+        self.maintain("wait_until_idle", Db::wait_until_idle, false)?;
         self.check_clustering(op);
         let before = slices(self);
-        self.maintain("quiesce", Db::quiesce, false)?;
+        self.maintain("wait_until_idle", Db::wait_until_idle, false)?;
         self.check_clustering(op);
         let copies = before
             .zip(slices(self))

@@ -372,7 +372,7 @@ impl Runner {
             Op::DeleteRange(range, after) => self.delete_range(range, after),
             Op::DeleteRanges(ranges, after) => self.delete_ranges(ranges, after),
             Op::Ingest(changes, mark) => self.ingest(changes, *mark),
-            Op::Quiesce => self.quiesce(op),
+            Op::Quiesce => self.wait_until_idle(op),
             Op::Step(steps) => {
                 self.step(op, *steps);
                 Ok(())

@@ -11,7 +11,7 @@ impl Db {
     ///
     /// Only what is durable is shown, as after [`Db::sync`] or a write with
     /// [`Durability::Sync`](crate::Durability::Sync), so that no follower knows what a power cut
-    /// has taken; [`Db::updates_with`] can show the rest, too.
+    /// has taken; [`Db::changes_with`] can show the rest, too.
     ///
     /// The changes come from the log, of which [`Options::change_window_bytes`] says how much is
     /// kept. A follower that begins takes a token, reads the database through a snapshot, and then
@@ -30,7 +30,7 @@ impl Db {
     /// use unikv::{ChangeOp, Db, Options, What};
     ///
     /// let db = Db::open(&dir, Options::default().change_window_bytes(64 << 20))?;
-    /// let mut changes = db.updates_since(db.token()?)?;
+    /// let mut changes = db.changes_since(db.token()?)?;
     /// db.put("apple", "red")?;
     /// assert_eq!(changes.try_next()?, None, "it is not durable");
     /// db.sync()?;
@@ -43,12 +43,12 @@ impl Db {
     /// # Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
-    pub fn updates_since(&self, token: Token) -> Result<Changes> {
-        self.updates_with(token, ChangesOptions::default())
+    pub fn changes_since(&self, token: Token) -> Result<Changes> {
+        self.changes_with(token, ChangesOptions::default())
     }
 
-    /// As [`Db::updates_since`], as `options` say. Errors as there.
-    pub fn updates_with(&self, token: Token, options: ChangesOptions) -> Result<Changes> {
+    /// As [`Db::changes_since`], as `options` say. Errors as there.
+    pub fn changes_with(&self, token: Token, options: ChangesOptions) -> Result<Changes> {
         self.0.engine.changes.since(token, options)
     }
 

@@ -160,8 +160,8 @@ impl Db {
 
     /// Waits until the background has nothing to do: no memtable to flush, nothing to merge. Errors
     /// as [`Db::flush`].
-    pub fn quiesce(&self) -> Result<()> {
-        self.0.engine.background.quiesce()
+    pub fn wait_until_idle(&self) -> Result<()> {
+        self.0.engine.background.wait_until_idle()
     }
 
     /// The options in effect: as set at this opening, else as stored, else the defaults.

@@ -438,7 +438,7 @@ fn garbage_is_collected_while_keys_are_overwritten_and_nothing_is_lost() {
         }
         drop(snapshot);
         db.compact().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         same(&db, &model);
         let stats = db.stats();
         assert!(

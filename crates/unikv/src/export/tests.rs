@@ -137,7 +137,7 @@ fn what_is_exported_is_imported_as_it_was() {
         for _ in 0..60 {
             change(&space, &mut full, &mut rng, now_s);
             // A writer that is slowed takes time of the machine's.
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
             if rng.random_range(0..10) == 0 {
                 runtime.delay(SECOND);
                 now_s += 1;

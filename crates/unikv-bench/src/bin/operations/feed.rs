@@ -70,7 +70,7 @@ fn read_for(db: &Db, records: &Records, time: Duration) -> Outcome<u64> {
     let options = ChangesOptions::default().include_unsynced(true);
     let token = db.token().map_err(Failure::engine)?;
     let mut last = token.seq();
-    let mut changes = db.updates_with(token, options).map_err(Failure::engine)?;
+    let mut changes = db.changes_with(token, options).map_err(Failure::engine)?;
     let begin = Instant::now();
     while begin.elapsed() < time {
         let change = changes.next_timeout(PATIENCE).map_err(Failure::engine)?;
@@ -110,7 +110,7 @@ fn caught_up(dir: &Path, records: &Records) -> Outcome<String> {
     let token = db.token().map_err(Failure::engine)?;
     records.load(&db)?;
     db.sync().map_err(Failure::engine)?;
-    let mut changes = db.updates_since(token).map_err(Failure::engine)?;
+    let mut changes = db.changes_since(token).map_err(Failure::engine)?;
     let (begin, mut last) = (Instant::now(), token.seq());
     while let Some(change) = changes.try_next().map_err(Failure::engine)? {
         last = checked(&change, records, last)?;

@@ -36,7 +36,7 @@ fn follower(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
     let db = Db::open(path, Options::default()).map_err(Failure::engine)?;
     keyspaces::make(&db, count)?;
     db.flush().map_err(Failure::engine)?;
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     let begin = Instant::now();
     let follower = Db::follow(path, FollowOptions::default()).map_err(Failure::engine)?;
     let what = format!("a follower of {count} keyspaces opens");

@@ -73,7 +73,7 @@ pub fn round(dir: &Path, sizes: &Sizes) -> Outcome<Figures> {
     one_by_one(&mut figures, "made", times, cpu_since());
     let begin = Instant::now();
     db.flush().map_err(Failure::engine)?;
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     let what = format!("{count} keyspaces: until idle");
     let asked = Some(Duration::from_secs(5));
     figures.time(what, begin.elapsed(), asked);
@@ -85,7 +85,7 @@ pub fn round(dir: &Path, sizes: &Sizes) -> Outcome<Figures> {
     figures.count("partitions", stats.partitions.len() as u64, None);
     let cost = cost_of_puts(&all[..1])?;
     figures.time("a put into one of them", cost, Some(cost_alone));
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     cpu_since();
     let mut times = Vec::new();
     for keyspace in all {
@@ -95,7 +95,7 @@ pub fn round(dir: &Path, sizes: &Sizes) -> Outcome<Figures> {
     }
     one_by_one(&mut figures, "dropped", times, cpu_since());
     let begin = Instant::now();
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     figures.time("all dropped: until idle", begin.elapsed(), None);
     at_once(&db, count, &mut figures)?;
     db.close().map_err(Failure::engine)?;
@@ -117,7 +117,7 @@ fn at_once(db: &Db, count: u64, figures: &mut Figures) -> Outcome<()> {
     db.drop_keyspaces(&all).map_err(Failure::engine)?;
     figures.time("dropped by one call", begin.elapsed(), asked);
     let begin = Instant::now();
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     figures.time("dropped by one call: until idle", begin.elapsed(), None);
     Ok(())
 }
@@ -256,7 +256,7 @@ fn load_texts(path: &Path, count: u64, compression: Compression) -> Outcome<(Dur
         }
     }
     db.flush().map_err(Failure::engine)?;
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     let elapsed = begin.elapsed();
     let stats = db.stats();
     for (n, keyspace) in (0..).zip(&all) {

@@ -102,7 +102,7 @@ fn measure(path: &Path, rate: u64, sizes: &Sizes, partitions: u64) -> Outcome<Se
     })?;
     let before = db.stats().written_bytes();
     let begin = Instant::now();
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     let quiet = begin.elapsed();
     let stats = db.stats();
     for n in 0..20_000 {
@@ -132,7 +132,7 @@ pub fn loaded(path: &Path, data_mb: u64, memory: u64, partitions: u64) -> Outcom
     for record in 0..count {
         put(&db, record, 1)?;
     }
-    db.quiesce().map_err(Failure::engine)?;
+    db.wait_until_idle().map_err(Failure::engine)?;
     Ok((db, count))
 }
 

@@ -90,7 +90,7 @@ pub(super) const SHAPES: [Shape; 8] = [
         base: |maker| {
             maker.put(0..24, 110);
             maker.compact();
-            maker.db().quiesce().expect("quiet");
+            maker.db().wait_until_idle().expect("quiet");
             maker.delete_range(2..4);
             maker.put([2, 5, 18], 30);
         },

@@ -59,7 +59,7 @@ pub(super) const SHAPES: [Shape; 14] = [
                 maker.flush();
             }
             maker.compact();
-            maker.db().quiesce().expect("quiet");
+            maker.db().wait_until_idle().expect("quiet");
         },
         rest: |maker| {
             maker.put([1, 5, 20], 40);
@@ -94,7 +94,7 @@ pub(super) const SHAPES: [Shape; 14] = [
         base: |maker| {
             maker.put(0..24, 110);
             maker.compact();
-            maker.db().quiesce().expect("quiet");
+            maker.db().wait_until_idle().expect("quiet");
         },
         rest: |maker| {
             maker.put((0..24).step_by(5), 30);
@@ -110,7 +110,7 @@ pub(super) const SHAPES: [Shape; 14] = [
         base: |maker| {
             maker.put(0..24, 110);
             maker.compact();
-            maker.db().quiesce().expect("quiet");
+            maker.db().wait_until_idle().expect("quiet");
             maker.put((0..24).step_by(4), 30);
         },
         rest: |maker| {

@@ -101,7 +101,7 @@ fn every_history_reads_as_its_model() {
             match rng.random_range(0..400) {
                 0..4 => db.flush().unwrap(),
                 4..6 => db.compact().unwrap(),
-                6 => db.quiesce().unwrap(),
+                6 => db.wait_until_idle().unwrap(),
                 7..12 => snapshots.push((db.snapshot(), model.clone())),
                 12..18 if !snapshots.is_empty() => {
                     let at = rng.random_range(0..snapshots.len());
@@ -470,7 +470,7 @@ fn deleted_ranges_give_their_space_back_when_nobody_writes() {
     let (db, runtime) = machine.open(small().inline_value_bytes(16).max_space_amp(1.2));
     (0..3000).for_each(|n| db.put(key(n), [7; 4000]).unwrap());
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let bytes = || {
         let files = machine.disk.file_names().into_iter();
         let len = |path: std::path::PathBuf| machine.disk.read_file(&path).map_or(0, |b| b.len());

@@ -46,7 +46,7 @@ impl Background {
     /// Waits until no memtable is sealed, no generation is frozen, no partition is too large, no
     /// two neighbours are too small, there is little enough garbage, what is worth its cost to
     /// reads is done, and what was hot before the opening is read back.
-    pub(crate) fn quiesce(&self) -> Result<()> {
+    pub(crate) fn wait_until_idle(&self) -> Result<()> {
         // What merges have shown may make the memtable worth a flush.
         while self.settle()? {
             self.await_background()?;
@@ -275,7 +275,7 @@ mod tests {
         let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(1));
         churn(&db, &mut model, &mut rng, 2000);
         db.compact().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         db.close().unwrap();
         // Nothing is split or collected from here on, and no generation is frozen.
         let options = options.unsorted_bytes(1 << 20).max_space_amp(100.0);

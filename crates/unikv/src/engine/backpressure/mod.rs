@@ -386,7 +386,7 @@ mod tests {
             // As an iterator does that stands still.
             held.push(Arc::clone(&db.0.engine.read.view.load()));
             db.compact().unwrap();
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
             let view = db.0.engine.read.view.load();
             let limits = backpressure.space.generation_limits(&view.version);
             let kept = db.stats().memory.indexes as f64 / limits.most_index_bytes() as f64;

@@ -131,7 +131,7 @@ mod tests {
             db.write(batch.set_mark(format!("mark {round}"))).unwrap();
             db.flush().unwrap();
         }
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         churn(&db, &mut model, &mut rng, 20);
         db.sync().unwrap();
 

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Changes are read from the log until they have this many bytes, and one more.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// Which changes [`Db::updates_since`](crate::Db::updates_since) shows.
+/// Which changes [`Db::changes_since`](crate::Db::changes_since) shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangesOptions {
     include_unsynced: bool,
@@ -41,7 +41,7 @@ impl ChangesOptions {
 }
 
 /// The changes of a database from a token on, in their order: see
-/// [`Db::updates_since`](crate::Db::updates_since).
+/// [`Db::changes_since`](crate::Db::changes_since).
 ///
 /// It keeps nothing of the database. If it lags by more than
 /// [`Options::change_window_bytes`](crate::Options::change_window_bytes), it fails with

@@ -57,7 +57,7 @@ impl Follower {
 
     fn changes(&self, db: &Db) -> crate::Result<Changes> {
         let options = ChangesOptions::default().include_unsynced(self.unsynced);
-        db.updates_with(self.token, options)
+        db.changes_with(self.token, options)
     }
 
     /// Applies all that there is.
@@ -301,7 +301,7 @@ fn a_follower_that_lags_too_much_is_refused_and_never_wrong() {
             bytes = kept.max(bytes);
         }
         db.flush().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let stats = db.stats();
         let log = db.0.engine.write.wal_sync.bytes();
         assert!(log < window + (64 << 10), "{log} bytes of log");
@@ -326,7 +326,7 @@ fn large_values_of_the_window_are_there_after_they_were_overwritten() {
     db.collect_garbage().unwrap();
     db.sync().unwrap();
     let values = |db: &Db| {
-        let (values, error) = values_of(&mut db.updates_since(token).unwrap());
+        let (values, error) = values_of(&mut db.changes_since(token).unwrap());
         assert!(error.is_none(), "{error:?}");
         values
     };
@@ -349,7 +349,7 @@ fn large_values_of_the_window_are_there_after_they_were_overwritten() {
     assert_eq!(values(&db), expected);
     db.close().unwrap();
     let (db, _runtime) = machine.open(options(0));
-    let refused = db.updates_since(token).unwrap_err();
+    let refused = db.changes_since(token).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     db.compact().unwrap();
     db.collect_garbage().unwrap();
@@ -357,7 +357,7 @@ fn large_values_of_the_window_are_there_after_they_were_overwritten() {
     assert!(files() < 5, "{}", files());
     machine.check();
     let (db, _runtime) = machine.open(options(1 << 20));
-    let refused = db.updates_since(token).unwrap_err();
+    let refused = db.changes_since(token).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::HistoryGone);
 }
 
@@ -490,28 +490,28 @@ fn tokens_of_other_histories_are_refused() {
     db.put("b", "original").unwrap();
     let (of_copy, of_original) = (copy.token().unwrap(), db.token().unwrap());
     let kind = |changes: crate::Result<Changes>| changes.map(drop).unwrap_err().kind();
-    assert_eq!(kind(db.updates_since(of_copy)), ErrorKind::HistoryGone);
+    assert_eq!(kind(db.changes_since(of_copy)), ErrorKind::HistoryGone);
     assert_eq!(
-        kind(copy.updates_since(of_original)),
+        kind(copy.changes_since(of_original)),
         ErrorKind::HistoryGone
     );
-    db.updates_since(token).unwrap();
+    db.changes_since(token).unwrap();
     // One of the future, and one of another database.
     let future = Token {
         seq: of_original.seq + 1,
         ..of_original
     };
-    assert_eq!(kind(db.updates_since(future)), ErrorKind::HistoryGone);
+    assert_eq!(kind(db.changes_since(future)), ErrorKind::HistoryGone);
     let (other, _runtime) = Machine::new(6).open(options(1 << 20));
     assert_eq!(
-        kind(db.updates_since(other.token().unwrap())),
+        kind(db.changes_since(other.token().unwrap())),
         ErrorKind::HistoryGone
     );
     // Without a window there are none.
     let (off, _runtime) = Machine::new(7).open(small());
     assert_eq!(off.token().unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert_eq!(kind(off.updates_since(token)), ErrorKind::InvalidArgument);
-    let mut changes = db.updates_since(token).unwrap();
+    assert_eq!(kind(off.changes_since(token)), ErrorKind::InvalidArgument);
+    let mut changes = db.changes_since(token).unwrap();
     db.close().unwrap();
     assert_eq!(changes.try_next().unwrap_err().kind(), ErrorKind::Closed);
 }
@@ -537,7 +537,7 @@ fn a_record_that_says_more_operations_than_it_holds_is_damage() {
 fn a_follower_that_waits_is_woken() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default().change_window_bytes(1 << 20)).unwrap();
-    let mut changes = db.updates_since(db.token().unwrap()).unwrap();
+    let mut changes = db.changes_since(db.token().unwrap()).unwrap();
     assert_eq!(
         changes.next_timeout(Duration::from_millis(5)).unwrap(),
         None
@@ -588,14 +588,14 @@ fn a_token_is_refused_although_only_a_later_crash_took_what_it_knows_of() {
     // The process dies, and the next one finds both writes and makes none of them durable.
     machine.disk = machine.disk.process_kill();
     let (db, _runtime) = machine.open(Options::default());
-    assert!(db.updates_since(token).is_ok());
+    assert!(db.changes_since(token).is_ok());
     drop(db);
     machine.disk = machine.disk.power_cut(Keep::Nothing);
     let (db, _runtime) = machine.open(Options::default());
     assert_eq!(db.get("second").unwrap(), None);
-    assert!(db.updates_since(durable).is_ok());
+    assert!(db.changes_since(durable).is_ok());
     for _ in 0..2 {
-        let refused = db.updates_since(token).map(drop).unwrap_err();
+        let refused = db.changes_since(token).map(drop).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::HistoryGone);
         // Its number is given again.
         db.put("another", "value").unwrap();
@@ -766,7 +766,7 @@ fn damage_of_the_window_is_no_change(machine: &Machine, token: Token, expected: 
             let damaged = flipped(machine, &path, at);
             let (db, _runtime) = damaged.open(Options::default());
             assert!(db.iter().next().is_none(), "{path:?} at {at}");
-            let (found, error) = match db.updates_since(token) {
+            let (found, error) = match db.changes_since(token) {
                 Ok(mut changes) => values_of(&mut changes),
                 Err(error) => (Vec::new(), Some(error)),
             };

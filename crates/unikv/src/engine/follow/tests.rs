@@ -597,14 +597,14 @@ fn a_follower_that_may_keep_few_files_open_reads_what_is_there() {
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(31));
     churn(&db, &mut model, &mut rng, 2000);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     machine.disk.set_max_open_files(1);
     same(&follow(&machine), &model);
     let follower = follow(&machine);
     let before = model.clone();
     churn(&db, &mut model, &mut rng, 2000);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let mut refused = 0;
     for (key, value) in &before {
         match follower.get(key) {

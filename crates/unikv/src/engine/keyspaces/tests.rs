@@ -85,7 +85,7 @@ fn each_keyspace_is_an_ordered_space_of_its_own() {
     };
     check(&db);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     check(&db);
     assert!(db.stats().partitions.len() > 4, "they are split");
     db.close().unwrap();
@@ -130,7 +130,7 @@ fn what_is_taken_of_a_dropped_keyspace_fails_and_never_looks_empty() {
         // The iterators are ended; others take their places.
         (iter, untouched) = (a.iter(), a.iter());
         if round == 0 {
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
         }
     }
     assert_filled(&b, 400, 2);
@@ -154,7 +154,7 @@ fn an_iterator_of_a_dropped_keyspace_keeps_no_files() {
     let mut iter = a.iter();
     iter.next().unwrap().unwrap();
     a.drop_keyspace().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let pins = db.stats().pins;
     assert!(pins.views == 1 && pins.files > 0, "{pins:?}");
     assert!(is_gone(iter.next().unwrap()) && iter.next().is_none());
@@ -175,9 +175,9 @@ fn the_files_of_a_dropped_keyspace_go_at_once_and_its_partitions_are_joined() {
     // Some of it is in memory.
     fill(&a, 20, 3);
     a.drop_keyspace().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.flush().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let after = db.stats();
     assert!(
         before.partitions.len() > 5 && after.partitions.len() <= 3,
@@ -210,7 +210,7 @@ fn an_emptied_keyspace_is_empty_and_older_moments_of_it_fail() {
     fill(&a, 30, 2);
     assert_eq!(empty.iter().count(), 0);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_filled(&a, 30, 2);
     assert!(is_gone(snapshot.iter().next().unwrap()));
     drop((snapshot, empty, iter));
@@ -297,9 +297,9 @@ fn many_keyspaces_are_made_and_dropped_by_one_edit_each() {
     assert_eq!(edits(), before + 2);
     assert_eq!(db.keyspaces(), ["default"]);
     assert!(is_gone(spaces[3].get("key")) && is_gone(db.drop_keyspaces(&spaces[3..4])));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.flush().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().partitions.len(), 1);
     db.close().unwrap();
     machine.check();
@@ -354,7 +354,7 @@ fn a_power_cut_at_each_call_leaves_a_keyspace_whole_or_gone() {
         machine.cut_power_after(calls);
         let dropped = a.drop_keyspace();
         let emptied = b.truncate();
-        let settled = db.quiesce();
+        let settled = db.wait_until_idle();
         drop((a, b));
         drop(db);
         machine.disk.clear_faults();
@@ -661,14 +661,14 @@ fn a_partition_that_is_gone_is_not_joined_before_it_is_empty() {
     let a = make(&db, "a");
     fill(&a, 100, 1);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     a.drop_keyspace().unwrap();
     let engine = &db.0.engine;
     let catalog = engine.catalog.lock();
     assert_eq!(catalog.partitions().joins().count(), 0);
     assert_eq!(catalog.joins_of_gone(engine.space.partition_limits()), []);
     drop(catalog);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert_eq!(
         (stats.partitions.len(), stats.key_tables),
@@ -689,7 +689,7 @@ fn large_values_of_a_dropped_keyspace_go_though_their_table_is_shared() {
     db.flush().unwrap();
     assert!(db.stats().record_file_bytes > 500_000);
     a.drop_keyspace().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().record_file_bytes < 50_000, "{:#?}", db.stats());
     assert_eq!(db.iter().count(), 5);
     // Nothing has to be written before an empty partition is joined.
@@ -698,7 +698,7 @@ fn large_values_of_a_dropped_keyspace_go_though_their_table_is_shared() {
     make(&db, "c");
     b.drop_keyspace().unwrap();
     db.flush().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().partitions.len(), 2);
 }
 

@@ -31,7 +31,7 @@ fn readers_beside_writers_and_jobs() {
         its_db.collect_garbage()?;
         its_db.flush()?;
         its_db.release_views();
-        its_db.quiesce()
+        its_db.wait_until_idle()
     }));
     all_is_well(threads);
     world.close(db);
@@ -57,7 +57,7 @@ fn scans_beside_joins_and_what_they_cause() {
     let world = World::new(2);
     let db = world.open_disk(&world.disk, options().partition_bytes(4 << 10));
     all_is_well(world.spawn_writers(&db, 16));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     world.close(db);
     world.disk.set_cold(true);
     let for_scans = options()
@@ -86,7 +86,7 @@ fn scans_beside_joins_and_what_they_cause() {
     let mut threads = world.spawn_writers(&db, 2);
     threads.push(spawn_scans(&world, &db));
     all_is_well(threads);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     world.scan(&db).unwrap();
     world.close(db);
     world.check_disk(&world.disk, world.oracle.acknowledged());

@@ -66,7 +66,7 @@ fn transactions_beside_flushes() {
     all_is_well(threads);
     assert_eq!(number(&db, "count").unwrap(), 16);
     assert!(db.range("duty/".."duty0").count() >= 1);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     world.close(db);
 }
 

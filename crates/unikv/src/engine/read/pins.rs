@@ -344,7 +344,7 @@ mod tests {
         let (db, runtime) = machine.open(small());
         let mut model = Model::new();
         churn(&db, &mut model, &mut SmallRng::seed_from_u64(23), 1000);
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let mut iter = db.iter();
         assert_eq!(db.stats().pins.views, 0, "not begun");
         iter.next().unwrap().unwrap();

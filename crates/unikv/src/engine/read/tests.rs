@@ -175,7 +175,7 @@ fn read_often(db: &Db, keys: std::ops::Range<usize>, expected: impl Fn(usize) ->
             let found = db.get(key(n)).unwrap();
             assert!(found.as_deref() == expected(n).as_deref(), "{n}");
         }
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
     }
     assert!(db.stats().pointer_index_bytes > 0);
 }
@@ -234,7 +234,7 @@ fn who_waits_for_the_background_waits_for_a_pointer_index_that_is_being_made() {
         }
         Fault::None
     }));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     disk.machine.disk.clear_faults();
     assert!(db.stats().pointer_index_bytes > 0);
     let waits = waits.lock();
@@ -251,14 +251,14 @@ fn with_a_pointer_index_a_look_up_reads_a_record_and_no_block() {
     for n in (0..KEYS).filter(|n| n % 8 != 0) {
         assert!(db.get(key(n)).unwrap().is_some(), "{n}");
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.close().unwrap();
     // Again, and with nothing but the index in memory.
     let db = disk.open(true);
     for n in (2..KEYS).step_by(80) {
         assert!(db.get(key(n)).unwrap().is_some() || n % 8 == 0);
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().pointer_index_bytes > 0);
     disk.calls.lock().clear();
     let unread: Vec<usize> = (2..KEYS).step_by(2).filter(|n| n % 8 == 4).collect();
@@ -283,7 +283,7 @@ fn with_a_pointer_index_a_look_up_reads_a_record_and_no_block() {
 }
 
 fn index_bytes(db: &Db) -> u64 {
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.stats().pointer_index_bytes
 }
 

@@ -27,7 +27,7 @@ fn rewrite(machine: &Machine) {
         db.compact().unwrap();
     }
     db.collect_garbage().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.close().unwrap();
 }
 

@@ -78,7 +78,7 @@ fn what_is_written_comes_back_through_flush_merge_collection_and_reopening() {
         }
         drop(snapshot);
         db.collect_garbage().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         same(&db, &model);
         let bytes = files_bytes(&db);
         match compression {
@@ -119,7 +119,7 @@ fn a_changed_setting_holds_for_what_is_written_later_and_for_what_is_copied() {
         fill(&db, &mut model, &mut rng, 0..300);
         db.compact().unwrap();
         db.collect_garbage().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         same(&db, &model);
         db.close().unwrap();
         machine.check();
@@ -129,7 +129,7 @@ fn a_changed_setting_holds_for_what_is_written_later_and_for_what_is_copied() {
     fill(&db, &mut model, &mut rng, 0..300);
     db.compact().unwrap();
     db.collect_garbage().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(
         codecs(&db),
         (0, 0),
@@ -175,7 +175,7 @@ fn keyspaces_have_settings_of_their_own() {
     }
     db.compact().unwrap();
     db.collect_garbage().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     for keyspace in [&packed, &plain] {
         for (i, value) in values.iter().enumerate() {
             let found = keyspace.get(key(i as u32)).unwrap();
@@ -269,7 +269,7 @@ fn copied_values_get_their_level_and_a_dictionary_that_goes_on() {
             db.flush().unwrap();
         }
         db.compact().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         same(&db, &model);
         let version = version(&db);
         let files = version.record_files().iter();
@@ -308,7 +308,7 @@ fn small_keyspaces_share_the_dictionaries_that_they_learn() {
         }
     }
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.collect_garbage().unwrap();
     let dictionaries = &db.0.engine.background.dictionaries;
     let (trainings, flushes) = (dictionaries.trainings(), db.stats().flushes);

@@ -228,7 +228,7 @@ fn a_damaged_record_keeps_the_garbage_of_its_own_file_and_no_other() {
     let mut model = Model::new();
     put_all(&db, &mut model, 0..KEYS, 300);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let damaged = files(&machine, "rec").swap_remove(0);
     let parts = parts(&machine, &damaged);
     let record = parts.iter().find(|part| part.what == "record").unwrap();
@@ -266,7 +266,7 @@ fn a_damaged_record_keeps_the_garbage_of_its_own_file_and_no_other() {
     db.put(&lost, [1; 300]).unwrap();
     model.insert(lost, vec![1; 300]);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.collect_garbage().unwrap();
     assert!(machine.disk.read_file(&damaged).is_none());
     same(&db, &model);

@@ -47,7 +47,7 @@ fn every_job_begins_and_ends_and_what_it_has_written_adds_up() {
         let mut model = Model::new();
         churn(&db, &mut model, &mut SmallRng::seed_from_u64(seed), 3000);
         db.compact().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let stats = db.stats();
         db.close().unwrap();
         let events = heard.events();

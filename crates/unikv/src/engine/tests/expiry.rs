@@ -208,7 +208,7 @@ fn history(seed: u64, clustering: Clustering) {
         world.db.compact().unwrap();
         shows(&world.db, &world.model, world.now_ms());
         if round % 2 == 0 {
-            world.db.quiesce().unwrap();
+            world.db.wait_until_idle().unwrap();
         }
         world.db.close().unwrap();
         machine.check();

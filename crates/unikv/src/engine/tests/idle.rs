@@ -65,7 +65,7 @@ fn a_full_disk_is_looked_after_each_second_and_no_caller_waits_for_that() {
     let listed = listed.iter().find(|due| due.job == "disk space");
     assert_eq!(listed.map(|due| due.why.as_str()), Some("the disk is full"));
     at_once(&runtime, || {
-        let _there_may_be_garbage = db.quiesce();
+        let _there_may_be_garbage = db.wait_until_idle();
     });
     machine.disk.set_free_space(None);
     let_pass(&runtime, 2);
@@ -97,7 +97,7 @@ fn a_ballast_without_room_is_tried_again_after_half_a_minute() {
     let_pass(&runtime, 62);
     assert_eq!(begun.count("disk space"), 4);
     machine.disk.set_free_space(None);
-    at_once(&runtime, || db.quiesce().unwrap());
+    at_once(&runtime, || db.wait_until_idle().unwrap());
     assert_eq!(db.stats().ballast_bytes, 0, "nobody waits for it");
     let_pass(&runtime, 31);
     assert!(db.stats().ballast_bytes > 0 && !db.stats().disk_full);
@@ -178,7 +178,7 @@ fn memory_is_lent_two_seconds_after_the_last_job_and_no_caller_waits_for_that() 
     let lent = || begun.count("lend memory");
     db.put("key", "value").unwrap();
     db.flush().unwrap();
-    at_once(&runtime, || db.quiesce().unwrap());
+    at_once(&runtime, || db.wait_until_idle().unwrap());
     let before = lent();
     let_pass(&runtime, 1);
     assert_eq!(lent(), before);

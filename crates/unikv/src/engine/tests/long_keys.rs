@@ -71,7 +71,7 @@ fn bounds_keep_tables_and_partitions_apart_whatever_keys_have_in_common() {
                 }
                 db.compact().unwrap();
             }
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
             same(&db, &model);
             let stats = db.stats();
             splits += stats.splits;

@@ -45,7 +45,7 @@ fn scan_until_merged(db: &Db) {
     let before = db.stats().scan_merges;
     for _ in 0..200 {
         assert!(db.iter().all(|entry| entry.is_ok()));
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         if db.stats().scan_merges > before {
             return;
         }
@@ -74,7 +74,7 @@ fn scans_cause_a_merge_and_then_read_one_source() {
         db.get(key).unwrap();
     }
     assert_eq!(db.iter().take(3).count(), 3);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().scan_merges, 0);
 
     let tables = db.stats().partitions[0].tables;
@@ -90,7 +90,7 @@ fn scans_cause_a_merge_and_then_read_one_source() {
     for _ in 0..20 {
         assert_eq!(db.iter().count(), model.len());
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().scan_merges, 1);
 
     // New tables come beside the run, until a larger one is worth its cost.
@@ -136,7 +136,7 @@ fn a_small_number_of_tables_is_left_alone() {
     for _ in 0..50 {
         assert_eq!(db.iter().count(), model.len());
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().scan_merges, 0);
 }
 
@@ -339,7 +339,7 @@ fn the_background_goes_on_after_a_failed_scan_merge() {
     let mut scans = 0;
     while db.stats().failed_scan_merges < 2 {
         assert_eq!(db.iter().take(3).count(), 3);
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         scans += 1;
         assert!(scans < 1000);
     }

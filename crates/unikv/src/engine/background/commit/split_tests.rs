@@ -54,7 +54,7 @@ fn partitions_split_as_they_grow_and_all_is_read_as_before() {
             churn(&db, &mut model, &mut rng, 400);
             same(&db, &model);
         }
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let stats = db.stats();
         assert!(stats.partitions.len() > 3, "{round}: {stats:#?}");
         let ends = stats.partitions.iter().map(|p| p.end.clone());
@@ -81,7 +81,7 @@ fn a_partition_is_split_where_a_merge_would_write_too_much_of_it_again() {
     };
     (0..5000).for_each(|i| put(&mut model, i));
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let partitions = db.stats().partitions;
     let data: u64 = partitions.iter().map(|p| p.data_bytes).sum();
     assert!(data < 16 * LIMIT, "{data}");
@@ -92,7 +92,7 @@ fn a_partition_is_split_where_a_merge_would_write_too_much_of_it_again() {
     // What was split for this is not joined while it stays as large.
     let joins = db.stats().joins;
     (0..500).for_each(|i| put(&mut model, i * 10));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().joins, joins);
     same(&db, &model);
     db.close().unwrap();
@@ -187,7 +187,7 @@ fn no_slivers_are_split_off_where_a_key_table_points_to_more_than_a_partition() 
         db.put(&key, &value).unwrap();
         model.insert(key, value);
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let partitions = db.stats().partitions;
     let most = 4 * model.len() as u64 * 400 / PARTITION;
     assert!(
@@ -236,7 +236,7 @@ fn another_partition_size_holds_from_the_next_opening() {
     let (db, model) = filled(&machine, &mut SmallRng::seed_from_u64(23));
     db.close().unwrap();
     let (db, _) = machine.open(tiny());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let many = db.stats().partitions.len();
     assert!(many > 2, "{many}");
     same(&db, &model);
@@ -244,7 +244,7 @@ fn another_partition_size_holds_from_the_next_opening() {
     // What a larger one makes of it: see the joins.
     let (db, _) = machine.open(whole());
     assert_eq!(db.stats().partitions.len(), many);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().partitions.len(), 1);
     same(&db, &model);
 }
@@ -409,7 +409,7 @@ fn a_thousand_partitions_are_opened_scanned_and_updated() {
     let (db, _) = machine.open(options());
     load(&db, &mut (0..KEYS), "first");
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let partitions = db.stats().partitions.len();
     assert!(partitions >= 1000, "{partitions}");
     // Every partition takes part in one flush, which makes one file.
@@ -477,7 +477,7 @@ fn threads_split_merge_and_flush_beside_writers_and_readers() {
         }
         scope.spawn(|| scan_beside_writers(&db));
     });
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert!(stats.splits > 3 && stats.partitions.len() > 3, "{stats:#?}");
     assert!(stats.partitions.iter().all(|p| p.generations <= 4));
@@ -504,7 +504,7 @@ fn the_stores_of_many_partitions_share_one_limit() {
     for _ in 0..30 {
         churn(&db, &mut model, &mut rng, 60);
         db.flush().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         // Four limits, and the flush that went beyond.
         let unsorted = db.stats().unsorted_bytes;
         assert!(unsorted <= 4 * (8 << 10) + (16 << 10), "{unsorted}");
@@ -567,7 +567,7 @@ fn sizes_and_middles_of_ranges_are_estimated_well() {
     for merged in [false, true] {
         if merged {
             db.compact().unwrap();
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
             assert!(db.stats().partitions.len() > 4);
         }
         let all = db.approximate_size(..).unwrap();
@@ -599,7 +599,7 @@ fn a_partition_that_is_seldom_written_keeps_no_pile_of_tables() {
         model.insert(key, value);
     };
     (0..2000).for_each(|key| put(key, 0));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().partitions.len() > 1);
     let engine = &db.0.engine;
     let mut most = 0;

@@ -65,7 +65,7 @@ fn writers_wait_for_a_failing_merge_only_when_flushes_do() {
     assert!(errors[0].message.contains(".rec"), "{}", errors[0].message);
     // Tried again after 1, 2, 4, 8, 16, 32 seconds, and then each minute.
     assert!((4..=8).contains(&errors[0].retries), "{errors:?}");
-    assert_eq!(db.quiesce().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(db.wait_until_idle().unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(db.compact().unwrap_err().kind(), ErrorKind::Io);
 
     // Flushes go on until the partition has all the generations that it may have.
@@ -86,7 +86,7 @@ fn writers_wait_for_a_failing_merge_only_when_flushes_do() {
 
     machine.disk.clear_faults();
     let_pass(&runtime, 70);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().job_errors.is_empty());
     db.put("d", "1").unwrap();
     model.insert(b"d".to_vec(), b"1".to_vec());
@@ -103,7 +103,7 @@ fn some_partitions(seed: u64) -> (Machine, Db, Arc<SimRuntime>, Model) {
     put_range(&db, &mut model, "a", 0..100, 200);
     put_range(&db, &mut model, "z", 0..100, 200);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let partitions = db.stats().partitions;
     assert!(partitions.len() > 1, "{partitions:?}");
     (machine, db, runtime, model)
@@ -155,7 +155,7 @@ fn a_partition_whose_merge_fails_does_not_hold_up_the_others() {
 
     machine.disk.clear_faults();
     let_pass(&runtime, 70);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     same(&db, &model);
     db.close().unwrap();
     machine.check();
@@ -194,7 +194,7 @@ fn generations_whose_merge_fails_leave_the_others_their_room() {
     assert!(db.stats().job_errors.len() == 1 && generations(&db).contains(&3));
     machine.disk.clear_faults();
     let_pass(&runtime, 70);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     same(&db, &model);
     db.close().unwrap();
     machine.check();
@@ -213,7 +213,7 @@ fn a_failure_of_a_job_that_is_no_longer_due_is_forgotten() {
             health.job_failed(job, Some(partition), failing(), engine.core.now());
         }
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().job_errors.is_empty());
     health.job_failed(COLLECT, Some(PartitionId(0)), failing(), engine.core.now());
     db.flush().unwrap();
@@ -228,7 +228,7 @@ fn a_failed_garbage_collection_stops_being_reported_when_it_is_made_up_for() {
     let mut model = Model::new();
     put_range(&db, &mut model, "a", 0..100, 300);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let logs = record_files(&machine.disk);
     refuse_reads(&machine.disk, logs);
     for n in (0..100).step_by(2) {
@@ -243,10 +243,10 @@ fn a_failed_garbage_collection_stops_being_reported_when_it_is_made_up_for() {
         errors.iter().any(|e| e.job == "garbage collection"),
         "{errors:?}"
     );
-    assert_eq!(db.quiesce().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(db.wait_until_idle().unwrap_err().kind(), ErrorKind::Io);
     machine.disk.clear_faults();
     let_pass(&runtime, 70);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().gcs > 0);
     assert!(db.stats().job_errors.is_empty());
     same(&db, &model);

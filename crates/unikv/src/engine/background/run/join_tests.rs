@@ -366,7 +366,7 @@ fn a_join_that_flushes_foil_is_given_up_and_tried_again_later() {
         }
     }
     all_the_same(&db, &model);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
     assert_eq!(engine.core.counters.joins.load(Ordering::Relaxed), 1);
     all_the_same(&db, &model);
@@ -510,7 +510,7 @@ fn a_power_cut_at_any_call_of_a_join_leaves_all_or_nothing_of_it() {
             let (db, _) = after.open(whole());
             outcomes[version(&db).partitions().len() - 1] += 1;
             all_the_same(&db, &model);
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
             assert_eq!(version(&db).partitions().len(), 1);
             all_the_same(&db, &model);
             db.close().unwrap();
@@ -545,7 +545,7 @@ fn a_failing_call_of_a_join_loses_nothing() {
             // Tried again, be it after a rest, unless writing is suspended until a reopening.
             let never = engine.core.store.env().runtime.event();
             let quiet = loop {
-                match db.quiesce() {
+                match db.wait_until_idle() {
                     Ok(()) if !engine.space.full_disk.is_full() => break true,
                     Err(error) if error.kind() == ErrorKind::WritesSuspended => break false,
                     _ => never.wait_past(never.epoch(), Some(Duration::from_secs(1))),
@@ -584,13 +584,13 @@ fn a_side_that_cannot_be_merged_is_not_joined_until_it_can() {
         !engine.background.join_one().unwrap(),
         "its merge has failed"
     );
-    assert_eq!(db.quiesce().unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(db.wait_until_idle().unwrap_err().kind(), ErrorKind::Io);
     copy.disk.clear_faults();
     engine
         .core
         .health
         .job_succeeded(failure[0].job, failure[0].partition);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
     assert!(!engine.core.health.has_failures());
     all_the_same(&db, &model);
@@ -619,7 +619,7 @@ fn no_join_takes_a_partition_whose_lease_is_held_nor_any_while_the_disk_is_full(
         never.wait_past(never.epoch(), Some(Duration::from_millis(100)));
         engine.core.work.notify();
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
     assert!(!engine.background.join_one().unwrap(), "one is alone");
     all_the_same(&db, &model);
@@ -632,7 +632,7 @@ fn another_partition_size_joins_what_was_split() {
     let mut rng = SmallRng::seed_from_u64(74);
     let (db, _) = machine.open(tiny());
     churn(&db, &mut model, &mut rng, 1500);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let many = version(&db).partitions().len();
     assert!(many > 6, "{many}");
     db.close().unwrap();
@@ -640,7 +640,7 @@ fn another_partition_size_joins_what_was_split() {
     // Half of the data in each partition: they stay several, but fewer.
     let (db, _) = machine.open(whole().partition_bytes(2 * data));
     let snapshot = (db.snapshot(), model.clone());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let fewer = version(&db).partitions().len();
     assert!(fewer > 1 && fewer < many, "{many} to {fewer}");
     all_the_same(&db, &model);
@@ -649,7 +649,7 @@ fn another_partition_size_joins_what_was_split() {
     machine.check();
     let (db, _) = machine.open(whole());
     all_the_same(&db, &model);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(version(&db).partitions().len(), 1);
     all_the_same(&db, &model);
     drop(snapshot);
@@ -680,14 +680,14 @@ fn splits_and_joins_come_to_rest() {
             let from = rng.random_range(0..KEYS);
             (from..KEYS.min(from + 150)).for_each(|i| delete(&db, &mut model, i));
             db.compact().unwrap();
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
             let stats = db.stats();
             let catalog = db.0.engine.catalog.lock();
             assert_eq!(catalog.partitions().joins().count(), 0, "{stats:#?}");
             drop(catalog);
             for _ in 0..3 {
                 db.compact().unwrap();
-                db.quiesce().unwrap();
+                db.wait_until_idle().unwrap();
                 let again = db.stats();
                 assert_eq!((again.splits, again.joins), (stats.splits, stats.joins));
             }
@@ -707,7 +707,7 @@ fn an_emptied_partition_goes_to_a_neighbour_of_any_size() {
     let mut model = Model::new();
     (0..KEYS).for_each(|i| put(&db, &mut model, i, 1));
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let many = version(&db).partitions().len();
     assert!(many >= 3, "{many}");
     let middle = Arc::clone(&version(&db).partitions()[1]);
@@ -716,7 +716,7 @@ fn an_emptied_partition_goes_to_a_neighbour_of_any_size() {
     let doomed = (0..KEYS).filter(|i| (&from..&to).contains(&&key(*i)));
     doomed.for_each(|i| delete(&db, &mut model, i));
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let left = db.stats().partitions;
     assert_eq!(left.len(), many - 1, "{left:#?}");
     let sums = left
@@ -757,7 +757,7 @@ fn a_window_that_moves_over_ascending_keys_leaves_no_trail_of_partitions() {
     );
     assert_eq!(db.iter().count(), WINDOW as usize);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let left = db.stats().partitions.len();
     assert!(left <= 16, "{left}");
     let expected = (WRITES - WINDOW..WRITES).map(|i| (key(i).into_bytes(), vec![i as u8; 100]));
@@ -795,7 +795,7 @@ fn a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks() 
         0..KEYS,
     );
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let before = db.stats();
     assert!(before.partitions.len() >= 1000);
     write(
@@ -805,7 +805,7 @@ fn a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks() 
         LEFT..KEYS,
     );
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let after = db.stats();
     assert!(after.partitions.len() < 30, "{}", after.partitions.len());
     assert!(after.joins as usize > before.partitions.len() / 2);
@@ -853,7 +853,7 @@ fn threads_join_beside_writers_and_readers() {
         }
         scope.spawn(|| scan_beside_writers(&db));
     });
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert!(stats.splits > 3 && stats.joins > 3, "{stats:#?}");
     assert_eq!(db.iter().count(), 3 * WINDOW as usize);

@@ -57,7 +57,7 @@ fn opened_warm(machine: &Machine, model: &Model, options: impl Fn() -> Options) 
     assert!(cold > 400, "{cold}");
     db.close().unwrap();
     let (db, _) = machine.open(options());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let warm = reads_of_gets(&db, model, 3);
     assert!(warm < cold / 20, "{warm} of {cold}");
     (db, cold)
@@ -71,7 +71,7 @@ fn what_was_hot_before_the_close_is_read_before_anybody_asks() {
     machine.disk.remove(&hints()).unwrap();
 
     let (db, _) = machine.open(options());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(reads_of_gets(&db, &model, 3) > cold / 2);
 }
 
@@ -94,7 +94,7 @@ fn what_is_hot_is_noted_while_the_database_is_open_and_survives_a_kill() {
     runtime.run_until_idle();
     drop(db);
     let (db, _) = machine.open(options());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let warm = reads_of_gets(&db, &model, 1);
     assert!(warm < cold / 2, "{warm} of {cold}");
 }
@@ -116,13 +116,13 @@ fn stale_and_damaged_hints_cost_nothing_but_time() {
     for bytes in [&stale[..], &damaged, &stale[..150], &[]] {
         machine.disk.write_file(&hints(), bytes);
         let (db, _) = machine.open(options());
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         all_the_same(&db, &model, KEYS);
         db.close().unwrap();
     }
     // The last process has noted better ones.
     let (db, _) = machine.open(options());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(reads_of_gets(&db, &model, 3) < cold / 20);
 }
 
@@ -146,7 +146,7 @@ fn hints_that_cannot_be_read_or_written_are_no_failure() {
             machine.disk.set_fault(of_hints())
         }
         let (db, _) = machine.open(options());
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         reads_of_gets(&db, &model, 3);
         assert!(db.stats().job_errors.is_empty());
         db.close().unwrap();

@@ -128,7 +128,7 @@ fn large_values_that_only_the_log_names_are_held() {
     }
     db.compact().unwrap();
     db.collect_garbage().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let records = machine.disk.file_names();
     let is_record = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "rec");
     assert!(records.iter().filter(is_record).count() < 4, "{records:?}");
@@ -181,10 +181,10 @@ fn a_copy_of_a_follower_has_no_changes_from_before_it() {
     copy.put("later", "value").unwrap();
     copy.flush().unwrap();
     for token in &tokens[..2] {
-        let gone = copy.updates_since(*token).map(drop).unwrap_err();
+        let gone = copy.changes_since(*token).map(drop).unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::HistoryGone);
     }
-    let mut changes = copy.updates_since(tokens[2]).unwrap();
+    let mut changes = copy.changes_since(tokens[2]).unwrap();
     let what = changes.try_next().unwrap().unwrap().what;
     assert!(format!("{what:?}").contains("later"), "{what:?}");
     assert!(changes.try_next().unwrap().is_none());

@@ -216,7 +216,7 @@ fn keys_lengths_and_cursors_read_no_value() {
         db.flush().unwrap();
         if is_merged {
             db.compact().unwrap();
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
         }
         db.close().unwrap();
         let (db, _) = machine.open(options());

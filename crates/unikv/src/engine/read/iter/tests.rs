@@ -65,7 +65,7 @@ fn clustered_values_take_a_scan_few_reads() {
         }
         db.compact().unwrap();
         assert_eq!(db.stats().clustered_bytes, 0);
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let stats = db.stats();
         assert!(stats.flushes > 30 && stats.merges > 0, "{stats:#?}");
         match clustering {
@@ -366,7 +366,7 @@ fn once_scans_have_waited_often_enough_the_background_reads_the_blocks_of_the_ta
         db.stats().reads - before
     };
     assert!(reads_of(400) > 20);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(reads_of(1), 0);
 }
 

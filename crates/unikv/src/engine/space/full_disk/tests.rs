@@ -138,7 +138,7 @@ fn deletes_alone_make_room_for_writing_to_resume() {
         db.put("resumed", "1").unwrap();
         model.insert(b"resumed".to_vec(), b"1".to_vec());
         same(&db, &model);
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         same(&db, &model);
         db.close().unwrap();
         machine.check();
@@ -767,7 +767,7 @@ fn a_tenth_of_the_data_can_be_deleted_on_a_full_disk() {
             model.insert(key, value);
         }
         db.flush().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         runtime.run_until_idle();
         let (db, runtime) = if is_reopened {
             db.close().unwrap();
@@ -820,14 +820,14 @@ fn a_database_that_was_only_read_on_a_full_disk_closes_without_an_error() {
 fn a_token_from_a_full_disk_holds_at_the_next_opening() {
     let (machine, db) = opened_full(32, true);
     let token = db.token().unwrap();
-    let changes = db.updates_since(token).unwrap();
+    let changes = db.changes_since(token).unwrap();
     assert_eq!(changes.token(), token);
     drop((changes, db));
     machine.disk.set_free_space(None);
     let (db, _) = machine.open(small().change_window_bytes(1 << 20));
     db.put("new", "3").unwrap();
     db.sync().unwrap();
-    let mut changes = db.updates_since(token).unwrap();
+    let mut changes = db.changes_since(token).unwrap();
     assert!(changes.try_next().unwrap().is_some());
     assert!(changes.try_next().unwrap().is_none());
     assert_ne!(db.token().unwrap().incarnation(), token.incarnation());

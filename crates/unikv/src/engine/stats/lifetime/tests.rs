@@ -48,7 +48,7 @@ fn work(db: &Db, seed: u64) {
         800,
     );
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
 }
 
 /// Bytes of the log and the manifest are written by opening and closing, too.

@@ -66,7 +66,7 @@ fn what_a_delete_hides_does_not_slow_one_that_may_not_wait() {
         db.put(format!("key{i:05}"), vec![i; 2000]).unwrap();
     }
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let (begin, stalls) = (runtime.now(), db.stats().stalls);
     let costs = &db.0.engine.backpressure.state;
     costs.ns_per_kib.store(400_000, Ordering::Relaxed);
@@ -81,7 +81,7 @@ fn what_a_delete_hides_does_not_slow_one_that_may_not_wait() {
 fn a_large_value_that_would_be_slowed_leaves_no_file() {
     let machine = Machine::new(12);
     let (db, _) = machine.open(small());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let files = machine.disk.file_names().len();
     set_cost(&db, 1);
     let value = vec![5; 3 << 20];
@@ -103,7 +103,7 @@ fn a_sync_that_waits_for_flushes_of_what_was_recovered_is_refused() {
     let options = no_wait().durability(crate::Durability::Sync);
     assert!(!is_done(db.put_with("key", "value", options)));
     assert_eq!(db.get("key").unwrap(), None);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(is_done(db.put_with("key", "value", options)));
 }
 
@@ -123,7 +123,7 @@ fn writes_that_may_not_wait_are_refused_while_all_memtables_are_sealed() {
     assert_eq!(db.0.engine.read.view.load().sealed.len(), MAX_SEALED);
     assert_eq!(db.stats().stalls, 0);
     assert_eq!(db.get(format!("key{written:05}")).unwrap(), None);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(is_done(db.put_with("last", "there", no_wait())));
     assert_eq!(db.iter().count(), written + 1);
 }

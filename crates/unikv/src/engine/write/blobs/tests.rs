@@ -73,7 +73,7 @@ fn large_values_are_read_across_flushes_merges_splits_collection_and_reopening()
             assert!(stats.large_bytes > stats.wal_bytes, "{stats:#?}");
             if round == 2 {
                 db.compact().unwrap();
-                db.quiesce().unwrap();
+                db.wait_until_idle().unwrap();
                 same(&db, &model);
                 assert!(db.stats().splits > 0 || db.stats().partitions.len() > 1);
             }
@@ -218,7 +218,7 @@ fn a_file_with_live_and_dead_large_values_is_collected_piece_by_piece() {
         put(&db, &mut model, &format!("key{n}"), value(9, 10));
     }
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     runtime.run_until_idle();
     let stats = db.stats();
     assert!(
@@ -250,7 +250,7 @@ fn collection_of_a_damaged_large_value_fails_and_leaves_no_file() {
     let path = std::path::Path::new("/db").join(files.first().unwrap());
     assert!(machine.disk.flip_bit(&path, 8 * (1 << 20)));
     let (db, _) = machine.open(options.max_space_amp(1.1));
-    let error = db.quiesce().unwrap_err();
+    let error = db.wait_until_idle().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert_eq!(error.file(), Some(path.as_path()));
     assert_eq!(

@@ -142,7 +142,7 @@ fn a_large_batch_whose_record_fails_is_not_there_and_writing_resumes() {
         machine.disk.clear_faults();
         assert_eq!(db.get(key(3)).unwrap(), None);
         let _one_that_resumes = db.put("between", "2");
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         db.put("after", "3").unwrap();
         db.write(&large).unwrap();
         assert_eq!(
@@ -213,7 +213,7 @@ fn other_writers_seal_less_while_a_large_batch_waits_for_memory() {
     drop(waits);
     assert!(write.may_seal());
     let waits = core.memory.wait_for_large(100 * bytes, &core.progress);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(
         write.may_seal(),
         "nothing is sealed: nothing would come of waiting"

@@ -50,7 +50,7 @@ fn ends_well(machine: &Machine, db: Db, model: &Model) {
 fn a_new_opening_tries_again(machine: &Machine, db: Db, model: &Model) {
     db.close().unwrap();
     let (db, _) = machine.open(idle());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().clusterings, 1);
     // What was written since may stay apart, if that is little.
     assert!(most_files(&db) <= MOST_FILES);
@@ -74,7 +74,7 @@ fn most_files(db: &Db) -> usize {
 fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
     let (machine, db, mut model) = scattered(71);
     assert!(most_files(&db) >= 8 && db.stats().clusterings == 0);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert_eq!((most_files(&db), stats.clusterings, stats.gcs), (1, 1, 0));
     assert_eq!(version(&db).record_files().len(), 1, "the others are gone");
@@ -89,7 +89,7 @@ fn values_lie_together_when_the_background_is_quiet_and_are_copied_once() {
         db.flush().unwrap();
     }
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let copied = db.stats().clustered_bytes - stats.clustered_bytes;
     assert!(copied < stats.clustered_bytes / 2, "{copied} bytes");
     assert_eq!((most_files(&db), db.stats().clusterings), (2, 2));
@@ -116,7 +116,7 @@ fn what_readers_had_in_memory_they_have_there_after_it_has_moved() {
     let hot: Vec<u32> = (0..KEYS).step_by(2).collect();
     assert!(reads(&hot) > hot.len() as u64);
     assert_eq!(reads(&hot), 0);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!((most_files(&db), db.stats().clusterings), (1, 1));
     // The keys stand in new blocks, and nothing else is to be read.
     let stands = version(&db);
@@ -142,7 +142,7 @@ fn an_unsorted_store_of_many_tables_is_merged_and_clustered() {
     let mut model = Model::new();
     flush_apart(&db, &mut model, KEYS, 8, 0);
     assert_eq!(db.stats().merges, 0);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert_eq!((most_files(&db), stats.merges, stats.gcs), (1, 1, 0));
     assert_eq!(version(&db).record_files().len(), 1);
@@ -152,14 +152,14 @@ fn an_unsorted_store_of_many_tables_is_merged_and_clustered() {
         put(&db, &mut model, i, 50);
         db.flush().unwrap();
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().merges, 1);
     // What merges now makes a stretch of its own, and so do the files of flushes that were merged
     // before.
     db.compact().unwrap();
     assert_eq!((most_files(&db), db.stats().merges), (1 + 5, 2));
     flush_apart(&db, &mut model, KEYS, 4, 100);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert!(most_files(&db) <= 3 && stats.merges == 3, "{stats:#?}");
     ends_well(&machine, db, &model);
@@ -188,7 +188,7 @@ fn garbage_leaves_room_for_it_or_it_waits() {
         let (db, _) = machine.open(idle().max_space_amp(max_space_amp));
         let mut model = Model::new();
         scatter(&db, &mut model, 8, 0);
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         assert_eq!(db.stats().clusterings, clusterings, "{max_space_amp}");
         same(&db, &model);
         db.close().unwrap();
@@ -202,7 +202,7 @@ fn several_partitions_have_their_passes_one_after_the_other() {
     let (db, _) = machine.open(options.clone());
     let mut model = Model::new();
     scatter(&db, &mut model, 12, 0);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     let partitions = version(&db).partitions().len();
     assert!(partitions >= 3, "{partitions} partitions");
@@ -224,12 +224,12 @@ fn small_partitions_have_their_slices_together() {
     let (db, _) = machine.open(options.clone().clustering(Clustering::LeastWriting));
     let mut model = Model::new();
     scatter(&db, &mut model, 12, 0);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     db.close().unwrap();
     let (db, _) = machine.open(options);
     let edits = || db.0.engine.catalog.manifest_edits();
     let (before, partitions) = (edits(), version(&db).partitions().len() as u64);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let (made, moved) = (edits() - before, db.stats().clusterings);
     assert!(partitions >= 10, "{partitions} partitions");
     assert!(moved >= partitions / 2, "{moved} of {partitions}");
@@ -249,12 +249,12 @@ fn a_failed_pass_harms_nothing_and_is_not_tried_again() {
         }
     }));
     let files = machine.disk.file_names();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 1));
     assert_eq!(machine.disk.file_names(), files, "what was begun is gone");
     machine.disk.clear_faults();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!(db.stats().clusterings, 0);
     same(&db, &model);
     a_new_opening_tries_again(&machine, db, &model);
@@ -268,7 +268,7 @@ fn snapshots_keep_their_versions() {
     scatter(&db, &mut model, 6, 0);
     let (snapshot, then) = (db.snapshot(), model.clone());
     scatter(&db, &mut model, 6, 100);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().clusterings > 0);
     for (key, value) in &then {
         assert_eq!(snapshot.get(key).unwrap().as_deref(), Some(&value[..]));
@@ -300,7 +300,7 @@ fn a_damaged_value_stays_where_it_is_and_keeps_no_merge_from_its_work() {
             }
             db.flush().unwrap();
         }
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let stats = db.stats();
         assert_eq!((stats.merges, stats.failed_clusterings), (1, 1));
         assert!(version(&db).tables().is_empty(), "all is merged");
@@ -376,7 +376,7 @@ fn slices_are_small_and_what_happens_between_them_changes_only_the_plan() {
         assert!(bytes <= slices * ((8 << 10) + 300), "{bytes} in {slices}");
         last = stats;
     }
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert!(
         stats.clusterings > 8 && stats.merges > 3 && seen > 1,
@@ -428,7 +428,7 @@ fn a_slice_ends_for_a_merge_that_waits() {
     let copied = db.stats().clustered_bytes;
     assert!(copied < (1 << 20) + 2 * LEN as u64, "{copied} bytes");
     assert_eq!(db.stats().merges, merges);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert!(stats.merges > merges && stats.clusterings > 1);
     assert!(stats.clustered_bytes as usize >= 7 * LEN * KEYS as usize / 8);
@@ -478,12 +478,12 @@ fn values_of_batches_move_when_nothing_unmerged_names_their_file() {
     batch_of(7);
     let named = version(&db).tables().len();
     assert_eq!((named, most_files(&db)), (1, 7));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().clusterings > 0 && most_files(&db) <= MOST_FILES);
     assert_eq!(version(&db).tables().len(), 1, "it is not worth a merge");
     same(&db, &model);
     db.compact().unwrap();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     ends_well(&machine, db, &model);
 }
 
@@ -499,7 +499,7 @@ fn no_more_is_copied_than_twice_what_was_written() {
             db.flush().unwrap();
         }
         db.compact().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
         let life = db.stats().lifetime;
         let (copied, written) = (life.clustered_bytes, life.user_bytes_written);
         assert!(
@@ -542,7 +542,7 @@ fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_stretches() {
     }
     db.compact().unwrap();
     keeps_room();
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let (most, written, copied) = room();
     assert!(copied > 0 && most == 2 * written - copied, "{most}");
     ends_well(&machine, db, &model);
@@ -563,7 +563,7 @@ fn large_values_stay_where_they_are() {
     }
     db.compact().unwrap();
     assert_eq!(most_files(&db), 8);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert_eq!((db.stats().clusterings, most_files(&db)), (0, 8));
     same(&db, &model);
     db.close().unwrap();
@@ -590,7 +590,7 @@ fn ingested(streams: u32) {
     }
     db.compact().unwrap();
     let before = most_files(&db);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert_eq!(stats.merge_copied_bytes, 0);
     assert_eq!(stats.clusterings > 0, streams > 4);
@@ -611,9 +611,9 @@ fn a_full_disk_ends_a_pass_and_it_is_tried_again_when_the_database_is_opened_aga
             Fault::None
         }
     }));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     pass(&db, Duration::from_secs(60));
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     let stats = db.stats();
     assert_eq!((stats.clusterings, stats.failed_clusterings), (0, 1));
     put(&db, &mut model, 1, 1);
@@ -673,7 +673,7 @@ fn they_do_not_where_few_look_ups_miss_or_somebody_scans_or_waits() {
             assert_eq!(db.iter().count(), KEYS as usize);
         }
         if waits {
-            db.quiesce().unwrap();
+            db.wait_until_idle().unwrap();
         }
         pass(&db, Duration::from_secs(3));
         assert!(db.stats().clusterings > 0, "{misses} {scans} {waits}");
@@ -709,7 +709,7 @@ fn where_there_is_room_for_few_files_they_have_values_to_move() {
     let (db, _) = machine.open(idle().partition_bytes(32 << 10));
     let mut model = Model::new();
     scatter(&db, &mut model, 6, 0);
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     // Each round makes a stretch of values in each partition.
     for round in 0..3 {
         for flush in 0..5 {
@@ -719,7 +719,7 @@ fn where_there_is_room_for_few_files_they_have_values_to_move() {
             db.flush().unwrap();
         }
         db.compact().unwrap();
-        db.quiesce().unwrap();
+        db.wait_until_idle().unwrap();
     }
     let version = version(&db);
     let partitions = version.partitions();

@@ -153,7 +153,7 @@ fn a_failure_of_one_of_many_merges_is_noted_though_the_others_are_committed() {
     machine.disk.clear_faults();
     runtime.delay(Duration::from_secs(2));
     assert!(background.merge_one().unwrap());
-    db.quiesce().unwrap();
+    db.wait_until_idle().unwrap();
     assert!(db.stats().job_errors.is_empty());
     drop((last, left, db));
     machine.check();
