@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let allowed = match (sealed, logs_changed) {
         (true, _) => None,
-        // What no durable mark covers may be cut off a log.
+        // What no durable point covers may be cut off a log.
         (false, true) => Some(&SPECIMEN.contents[..]),
         (false, false) => SPECIMEN.contents.last().map(std::slice::from_ref),
     };

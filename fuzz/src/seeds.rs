@@ -250,7 +250,7 @@ fn exports(corpora: &Corpora) {
 fn job(edit: &[u8]) -> Option<&'static str> {
     let tags: Vec<u16> = fields(edit).map(|(tag, _)| tag & 0x7fff).collect();
     let count = |tag: u16| tags.iter().filter(|t| **t == tag).count();
-    let [low_water, mark, partitions, dropped_partitions, tables] = [3, 8, 11, 12, 15].map(count);
+    let [low_water, commit_tag, partitions, dropped_partitions, tables] = [3, 8, 11, 12, 15].map(count);
     let [dropped_generations, key_tables, scan_runs] = [16, 17, 19].map(count);
     Some(match () {
         () if partitions > dropped_partitions => "split",
@@ -259,7 +259,7 @@ fn job(edit: &[u8]) -> Option<&'static str> {
         () if dropped_generations > 0 => "merge",
         () if key_tables > 0 => "rewrite",
         () if tables > 0 && low_water > 0 => "flush",
-        () if tables > 0 && mark > 0 => "ingest",
+        () if tables > 0 && commit_tag > 0 => "ingest",
         () => return None,
     })
 }

@@ -82,7 +82,7 @@ impl Specimen {
         batch
             .put("large", &large)
             .put("key01", "batch")
-            .set_mark("a mark");
+            .set_commit_tag("a mark");
         db.write_with(&batch, Durability::Sync).expect("a write");
         let mut next = contents[1].clone();
         next.insert(b"large".to_vec(), large);

@@ -697,8 +697,8 @@ unsigned char unikv_changes_next(unikv_changes_t* changes, uint64_t wait_ms, cha
    goes on. It stays until the next move. */
 const char* unikv_changes_token(const unikv_changes_t* changes);
 
-/* The mark of the change, which stays until the next move; NULL if it has none. */
-const char* unikv_changes_mark(const unikv_changes_t* changes, size_t* marklen);
+/* The commit tag of the change, which stays until the next move; NULL if it has none. */
+const char* unikv_changes_commit_tag(const unikv_changes_t* changes, size_t* taglen);
 
 /* Calls a function for each thing that the change has done, in their order, with the number of
    its keyspace (`unikv_keyspace_number`; 0 for the default one). `put`: the last number is the

@@ -163,10 +163,10 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
         }
         other => unknown(other)?,
     }
-    let mark = change.mark.as_deref().map(bytes);
+    let commit_tag = change.commit_tag.as_deref().map(bytes);
     let token = change.token.to_string();
     let class = classes.getattr("Change")?;
-    call_with(&class, (token, mark, operations.to_tuple()))
+    call_with(&class, (token, commit_tag, operations.to_tuple()))
 }
 
 /// Something that a later engine reports.

@@ -302,10 +302,10 @@ impl Database {
         Changes::begin(py, token, timeout, include_unsynced, &self.guard)
     }
 
-    /// The mark of the newest write that had one: see `WriteBatch.set_mark`.
+    /// The commit tag of the newest write that had one: see `WriteBatch.set_commit_tag`.
     #[getter]
-    fn mark<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        Ok(self.db()?.mark().map(|mark| PyBytes::new(py, &mark)))
+    fn commit_tag<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        Ok(self.db()?.commit_tag().map(|commit_tag| PyBytes::new(py, &commit_tag)))
     }
 
     fn __enter__(slf: Bound<'_, Database>) -> PyResult<Bound<'_, Database>> {

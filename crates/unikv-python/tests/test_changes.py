@@ -22,14 +22,14 @@ def test_changes(db):
         batch.put(b"a", b"1")
         batch.delete(b"b")
         batch.delete_range(b"c", None)
-        batch.set_mark(b"m")
+        batch.set_commit_tag(b"m")
     changes = list(db.changes_since(token, timeout=0))
     made, put, write = changes
     assert made.operations == (unikv.KeyspaceChange(users.number, "made", "users", None),)
     (op,) = put.operations
     assert (op.keyspace, op.key, op.value) == (users.number, b"u", b"1")
     assert 0 < op.expires - time.time() <= 60
-    assert write.mark == b"m"
+    assert write.commit_tag == b"m"
     assert write.operations == (
         unikv.Put(0, b"a", b"1", None),
         unikv.Delete(0, b"b"),

@@ -119,10 +119,10 @@ def test_batches(db):
     batch.append(other)
     batch.delete_range(b"a", b"b")
     batch.append(batch)
-    batch.set_mark(b"here")
+    batch.set_commit_tag(b"here")
     batch.write()
     assert list(db) == [b"b", b"c"]
-    assert db.mark == b"here"
+    assert db.commit_tag == b"here"
     batch.clear()
     assert len(batch) == 0 and bool(batch)
 

@@ -184,7 +184,7 @@ def test_a_fork_while_others_work_and_its_end(tmp_path):
             call()
     calls = [lambda: txn.count(), lambda: db.items().close(), lambda: snapshot[b"000001"],
              lambda: (it.seek(b"0"), next(it)), lambda: follower[b"000001"], lambda: batch.write(),
-             lambda: txn.multi_get([b"000001"]), lambda: len(batch), lambda: batch.set_mark(b"m")]
+             lambda: txn.multi_get([b"000001"]), lambda: len(batch), lambda: batch.set_commit_tag(b"m")]
     threads = [threading.Thread(target=work, args=(call,)) for call in calls]
     for thread in threads:
         thread.start()

@@ -251,13 +251,13 @@ pub(crate) fn recover(
     // It shows what recovery is about to find, and goes on beside the next writer.
     let is_followed = deep && has_database(&disk) && !oracle.times.matters;
     let follower = is_followed.then(|| followers::alone(&disk));
-    let shown = |follower: &Follower| (followers::shown_by(follower), follower.mark());
+    let shown = |follower: &Follower| (followers::shown_by(follower), follower.commit_tag());
     let alone = follower.as_ref().map(shown);
     let (db, _runtime) = verify::recovered(&disk, config, &mut oracle, ending);
-    if let Some((alone, mark)) = &alone {
+    if let Some((alone, commit_tag)) = &alone {
         let what = "a follower after a crash";
         followers::same(what, alone, &followers::held_by(&db));
-        assert_eq!(*mark, db.mark(), "the mark of {what}");
+        assert_eq!(*commit_tag, db.commit_tag(), "the mark of {what}");
     }
     let held = feeds.verify(&db, &oracle.times, ending);
     let held = held.unwrap_or_else(|err| panic!("the change feed fails: {err:?}"));

@@ -1,7 +1,7 @@
 //! Copies of a database that follow its changes, each by its token.
 //!
 //! When a copy has applied all changes that there are, it must hold what the database holds: keys,
-//! values, expiry, keyspaces and the mark. A token is refused with `HistoryGone` only where what
+//! values, expiry, keyspaces and the commit tag. A token is refused with `HistoryGone` only where what
 //! comes after it is not kept any more, or a power cut has taken writes that its copy knows of; a
 //! copy that has seen durable changes alone never knows of such writes.
 //!
@@ -38,7 +38,7 @@ pub struct Copy {
     /// values return that had expired by then, which it has never seen.
     read_ms: u64,
     spaces: Spaces,
-    mark: Option<Bytes>,
+    commit_tag: Option<Bytes>,
 }
 
 /// What came of following.
@@ -103,7 +103,7 @@ impl Copy {
             is_forgotten: false,
             read_ms: time(db, with_expiries),
             spaces,
-            mark: db.mark().map(|mark| mark[..].into()),
+            commit_tag: db.commit_tag().map(|commit_tag| commit_tag[..].into()),
         })
     }
 
@@ -188,8 +188,8 @@ impl Copy {
             What::Keyspace(change) => self.apply_to_keyspaces(change),
             what => panic!("a change of a kind that is not known: {what:?}"),
         }
-        if let Some(mark) = &change.mark {
-            self.mark = Some(mark[..].into());
+        if let Some(commit_tag) = &change.commit_tag {
+            self.commit_tag = Some(commit_tag[..].into());
         }
         Ok(())
     }
@@ -295,8 +295,8 @@ impl Copy {
             let ends = |state: &State| state.values().map(|it| it.expiry_ms).collect::<Vec<_>>();
             assert_eq!(ends(&got), ends(&want), "{what}, {name}: when it expires");
         }
-        let mark = db.mark();
-        assert_eq!(self.mark.as_deref(), mark.as_deref(), "{what}: the mark");
+        let commit_tag = db.commit_tag();
+        assert_eq!(self.commit_tag.as_deref(), commit_tag.as_deref(), "{what}: the mark");
         Ok(())
     }
 }

@@ -115,7 +115,7 @@ pub enum Op {
     Compact,
     /// `compact_range`.
     CompactRange(Range),
-    /// `ingest_sorted`, with keys that ascend; with a mark if so.
+    /// `ingest_sorted`, with keys that ascend; with a commit tag if so.
     Ingest(Vec<(Key, Option<Value>)>, bool),
     /// `wait_until_idle`.
     Quiesce,

@@ -7,7 +7,7 @@
 //!   least everything up to the last synced point (I1).
 //! - What **expires** has its expiry; a database is compared at the time of its opening
 //!   ([`Times`]).
-//! - The caller's **mark** is that of the last write which is there and had one.
+//! - The caller's **commit tag** is that of the last write which is there and had one.
 //!
 //! Writes below `base` are behind every synced point and will not be looked at again.
 
@@ -21,13 +21,13 @@ pub type State = BTreeMap<Vec<u8>, Bytes>;
 /// One key of a write; `None` deletes it.
 pub type Change = (Vec<u8>, Option<Bytes>);
 
-/// A content with the mark of the last write in it that had one.
+/// A content with the commit tag of the last write in it that had one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Content {
     /// Keys and values.
     pub state: State,
-    /// The mark.
-    pub mark: Option<Bytes>,
+    /// The commit tag.
+    pub commit_tag: Option<Bytes>,
 }
 
 /// The most writes with unknown outcome that may stand at once: the states double with each.
@@ -45,7 +45,7 @@ pub enum Ending {
 #[derive(Clone, Debug)]
 struct Write {
     changes: Vec<Change>,
-    mark: Option<Bytes>,
+    commit_tag: Option<Bytes>,
     unknown: bool,
     serial: u64,
 }
@@ -70,8 +70,8 @@ pub struct Oracle {
 impl Content {
     fn apply(&mut self, write: &Write) {
         apply(&mut self.state, &write.changes);
-        if write.mark.is_some() {
-            self.mark.clone_from(&write.mark);
+        if write.commit_tag.is_some() {
+            self.commit_tag.clone_from(&write.commit_tag);
         }
     }
 
@@ -82,7 +82,7 @@ impl Content {
             let is_gone = || !found.state.contains_key(*key);
             value.is_there(time_ms) && !(times.may_be_gone(value.expiry_ms) && is_gone())
         });
-        self.mark == found.mark && there.eq(found.state.iter())
+        self.commit_tag == found.commit_tag && there.eq(found.state.iter())
     }
 }
 
@@ -106,9 +106,9 @@ impl Oracle {
         self.acknowledged_with(changes, None);
     }
 
-    /// A write with a mark that was acknowledged.
-    pub fn acknowledged_with(&mut self, changes: Vec<Change>, mark: Option<Bytes>) {
-        self.push(changes, mark, false);
+    /// A write with a commit tag that was acknowledged.
+    pub fn acknowledged_with(&mut self, changes: Vec<Change>, commit_tag: Option<Bytes>) {
+        self.push(changes, commit_tag, false);
         if let Some(write) = self.writes.last() {
             self.now.apply(write);
         }
@@ -129,23 +129,23 @@ impl Oracle {
         self.unknown_with(changes, None);
     }
 
-    /// A write with a mark that failed or never returned.
-    pub fn unknown_with(&mut self, changes: Vec<Change>, mark: Option<Bytes>) {
-        self.push(changes, mark, true);
+    /// A write with a commit tag that failed or never returned.
+    pub fn unknown_with(&mut self, changes: Vec<Change>, commit_tag: Option<Bytes>) {
+        self.push(changes, commit_tag, true);
         assert!(
             self.unknowns() <= MAX_UNKNOWN,
             "the history lets too many writes fail"
         );
     }
 
-    fn push(&mut self, changes: Vec<Change>, mark: Option<Bytes>, unknown: bool) {
+    fn push(&mut self, changes: Vec<Change>, commit_tag: Option<Bytes>, unknown: bool) {
         self.ever.extend(changes.iter().map(|(key, _)| key.clone()));
         let keys = changes.iter().map(|(key, _)| key.clone());
         self.written.push(keys.collect());
         self.serial += 1;
         self.writes.push(Write {
             changes,
-            mark,
+            commit_tag,
             unknown,
             serial: self.serial,
         });
@@ -171,22 +171,22 @@ impl Oracle {
         &self.now.state
     }
 
-    /// A mark for the next write.
-    pub fn next_mark(&self) -> Bytes {
+    /// A commit tag for the next write.
+    pub fn next_commit_tag(&self) -> Bytes {
         format!("mark {}", self.serial + 1).into_bytes().into()
     }
 
-    /// Whether the newest mark may be `got` now.
-    pub fn allows_mark(&self, got: Option<&[u8]>) -> bool {
-        for write in self.writes.iter().rev().filter(|w| w.mark.is_some()) {
-            if write.mark.as_deref() == got {
+    /// Whether the newest commit tag may be `got` now.
+    pub fn allows_commit_tag(&self, got: Option<&[u8]>) -> bool {
+        for write in self.writes.iter().rev().filter(|w| w.commit_tag.is_some()) {
+            if write.commit_tag.as_deref() == got {
                 return true;
             }
             if !write.unknown {
                 return false;
             }
         }
-        self.base.mark.as_deref() == got
+        self.base.commit_tag.as_deref() == got
     }
 
     /// Every key ever written.
@@ -354,8 +354,8 @@ impl Oracle {
             first + 1,
             self.unknowns()
         );
-        if found.mark != at_floor.mark {
-            let (got, sure) = (found.mark.as_deref(), at_floor.mark.as_deref());
+        if found.commit_tag != at_floor.commit_tag {
+            let (got, sure) = (found.commit_tag.as_deref(), at_floor.commit_tag.as_deref());
             let (got, sure) = (show_option(got), show_option(sure));
             out += &format!("\n  the mark: found {got}; the sure prefix has {sure}");
         }
@@ -420,9 +420,9 @@ mod tests {
         out
     }
 
-    fn marked(changes: &[Change], mark: &str) -> Content {
+    fn marked(changes: &[Change], commit_tag: &str) -> Content {
         Content {
-            mark: Some(mark.as_bytes().into()),
+            commit_tag: Some(commit_tag.as_bytes().into()),
             ..state(changes)
         }
     }
@@ -433,8 +433,8 @@ mod tests {
         oracle.acknowledged_with(vec![put("a", 1)], Some((*b"one").into()));
         oracle.acknowledged(vec![put("b", 2)]);
         oracle.unknown_with(vec![put("c", 3)], Some((*b"two").into()));
-        assert!(oracle.allows_mark(Some(b"one")) && oracle.allows_mark(Some(b"two")));
-        assert!(!oracle.allows_mark(None));
+        assert!(oracle.allows_commit_tag(Some(b"one")) && oracle.allows_commit_tag(Some(b"two")));
+        assert!(!oracle.allows_commit_tag(None));
         let both = [put("a", 1), put("b", 2)];
         let all = [put("a", 1), put("b", 2), put("c", 3)];
         for good in [

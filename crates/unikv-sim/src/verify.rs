@@ -125,7 +125,7 @@ pub fn recovered(
 pub fn settle(db: &Db, oracle: &mut Oracle, found: &State, ending: Ending) {
     let content = Content {
         state: found.clone(),
-        mark: db.mark().map(|mark| mark[..].into()),
+        commit_tag: db.commit_tag().map(|commit_tag| commit_tag[..].into()),
     };
     let time_ms = time_of(db, oracle);
     if let Err(why) = oracle.settle(&content, time_ms, ending) {

@@ -32,7 +32,7 @@ struct Specimen {
     /// All values that each key ever had.
     history: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>,
     state: State,
-    mark: Option<Vec<u8>>,
+    commit_tag: Option<Vec<u8>>,
     /// Operations of the largest batch.
     most_ops: usize,
 }
@@ -70,7 +70,7 @@ impl Builder {
                 disk,
                 history: BTreeMap::new(),
                 state: State::new(),
-                mark: None,
+                commit_tag: None,
                 most_ops: 1,
             },
             stamp: 0,
@@ -112,7 +112,7 @@ impl Builder {
         numbers.for_each(|n| self.write(n, (n * 13 % 60) as usize));
     }
 
-    fn batch(&mut self, numbers: &[u32], len: usize, mark: &str) {
+    fn batch(&mut self, numbers: &[u32], len: usize, commit_tag: &str) {
         let mut batch = Batch::new();
         for n in numbers {
             match self.change(*n, len) {
@@ -120,9 +120,9 @@ impl Builder {
                 (key, None) => batch.delete(key),
             };
         }
-        batch.set_mark(mark);
+        batch.set_commit_tag(commit_tag);
         self.db.write_with(&batch, Durability::Sync).unwrap();
-        self.specimen.mark = Some(mark.into());
+        self.specimen.commit_tag = Some(commit_tag.into());
         self.specimen.most_ops = self.specimen.most_ops.max(numbers.len());
     }
 
@@ -318,7 +318,7 @@ fn a_database_without_damage_is_copied() {
             report.options_carried && report.tombstones > 0,
             "{name}: {report:#?}"
         );
-        assert_eq!(report.mark.as_deref(), specimen.mark.as_deref(), "{name}");
+        assert_eq!(report.commit_tag.as_deref(), specimen.commit_tag.as_deref(), "{name}");
         let faults = report.files.iter().map(|file| file.fault_count);
         assert_eq!(faults.sum::<u64>(), 0, "{name}: {report:#?}");
     }
@@ -754,7 +754,7 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
             let opening = Options::default().create_if_missing(false);
             match Db::open_in(env(&disk), TO, opening) {
                 Ok(db) => {
-                    // The mark has gone: all of it is there.
+                    // The commit tag has gone: all of it is there.
                     complete += 1;
                     assert_eq!(db.iter().count(), specimen.state.len(), "call {at}, {i}");
                     db.close().unwrap();
@@ -830,7 +830,7 @@ impl Hindered<'_> {
         let opening = Options::default().create_if_missing(false);
         match Db::open_in(env(disk), TO, opening) {
             Ok(db) => {
-                // The mark had gone, and could not be put back.
+                // The commit tag had gone, and could not be put back.
                 assert!(is_left, "{what}: something opens");
                 let found = verify::scan(db.iter()).unwrap();
                 verify::same_pairs(what, &found, &self.specimen.state);

@@ -484,11 +484,11 @@ fn holds(by: By, seed: u64) -> bool {
     holds
 }
 
-/// The line that `output` has after the last `mark`.
-fn told(output: &Output, mark: &str) -> Option<String> {
+/// The line that `output` has after the last `commit_tag`.
+fn told(output: &Output, commit_tag: &str) -> Option<String> {
     let text = [&output.stdout[..], &output.stderr[..]].concat();
     let text = String::from_utf8_lossy(&text);
-    let (_, behind) = text.rsplit_once(mark)?;
+    let (_, behind) = text.rsplit_once(commit_tag)?;
     Some(behind.lines().next().unwrap_or_default().to_owned())
 }
 

@@ -186,7 +186,7 @@ fn call_all(db: &Db) {
     forked("approximate_size", db.approximate_size(..));
     forked("split_key", db.split_key(..));
     forked("collect_garbage", db.collect_garbage());
-    assert_eq!(db.mark(), None::<Bytes>);
+    assert_eq!(db.commit_tag(), None::<Bytes>);
     assert_eq!(db.stats().puts, 0);
     assert_eq!(db.garbage().live_bytes, 0);
     assert!(db.options().memory_budget > 0 && db.recovery().created);

@@ -150,7 +150,7 @@ fn stored_databases_open_and_live_on() {
         assert_no_problems(dir.path());
         let db = Db::open(dir.path(), Options::default()).unwrap();
         assert_eq!(lines(&db), contents);
-        assert_eq!(db.mark().as_deref(), Some(MARK));
+        assert_eq!(db.commit_tag().as_deref(), Some(MARK));
         for line in &contents {
             let key = line.split(' ').next().unwrap();
             assert!(db.contains_key(key).unwrap(), "{key}");

@@ -104,7 +104,7 @@ fn write(db: &Db, writer: u32, model: &mut BTreeMap<Vec<u8>, u32>, round: u32) {
                 for key in pair(writer) {
                     change(key, false, &mut batch);
                 }
-                batch.set_mark(version.to_be_bytes());
+                batch.set_commit_tag(version.to_be_bytes());
             }
             1 => (0..8).for_each(|i| change(key(writer, op + i), i == 3, &mut batch)),
             2 | 3 => change(key(writer, rng.random()), true, &mut batch),
@@ -179,7 +179,7 @@ fn maintain(db: &Db, end: &AtomicBool) {
             2 => db.collect_garbage().unwrap(),
             3 => db.release_views(),
             4 => db.sync().unwrap(),
-            5 => drop((db.stats(), db.garbage(), db.mark())),
+            5 => drop((db.stats(), db.garbage(), db.commit_tag())),
             6 => drop(db.split_key(..).unwrap()),
             _ => db.flush().unwrap(),
         }

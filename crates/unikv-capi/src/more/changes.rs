@@ -186,11 +186,11 @@ capi! { functions:
         changes.token.as_ptr()
     }
 
-    /// The mark of the change, which stays until the next move; NULL if it has none.
-    fn unikv_changes_mark(changes: AloneConst<Changes>, marklen: Out<usize>) -> *const c_char {
-        let mark = changes.change.as_ref().and_then(|change| change.mark.as_ref());
-        marklen.set(mark.map_or(0, |mark| mark.len()))?;
-        mark.map_or(std::ptr::null(), |mark| mark.as_ptr().cast())
+    /// The commit tag of the change, which stays until the next move; NULL if it has none.
+    fn unikv_changes_commit_tag(changes: AloneConst<Changes>, taglen: Out<usize>) -> *const c_char {
+        let commit_tag = changes.change.as_ref().and_then(|change| change.commit_tag.as_ref());
+        taglen.set(commit_tag.map_or(0, |commit_tag| commit_tag.len()))?;
+        commit_tag.map_or(std::ptr::null(), |commit_tag| commit_tag.as_ptr().cast())
     }
 
     /// Calls a function for each thing that the change has done, in their order, with the number of

@@ -242,7 +242,7 @@ static void changes(unikv_t* db, unikv_t* without, const char* dir) {
     feed = unikv_changes_since(db, NULL, 0, &err);
     FINE(err);
     CHECK(unikv_changes_next(feed, 0, &err) == 0);
-    CHECK(unikv_changes_mark(feed, &len) == NULL && len == 0);
+    CHECK(unikv_changes_commit_tag(feed, &len) == NULL && len == 0);
     unikv_writeoptions_set_ttl_ms(w, 60000);
     unikv_writebatch_put(batch, "k", 1, "v", 1);
     unikv_writebatch_put_with(batch, w, "l", 1, "w", 1);

@@ -287,7 +287,7 @@ fn point_json(point: &Point) -> Value {
         "point": point.number,
         "time_ms": point.time_ms,
         "seq": point.seq,
-        "mark": point.mark.as_ref().map(|mark| mark.escape_ascii().to_string()),
+        "commit_tag": point.commit_tag.as_ref().map(|commit_tag| commit_tag.escape_ascii().to_string()),
         "files": point.files(),
         "bytes": point.bytes(),
     })

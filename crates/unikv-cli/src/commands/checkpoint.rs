@@ -46,7 +46,7 @@ fn as_json(made: &Made) -> Value {
     json!({
         "dir": made.dir.to_string_lossy(),
         "seq": made.seq,
-        "mark": made.mark.as_ref().map(|mark| mark.escape_ascii().to_string()),
+        "commit_tag": made.commit_tag.as_ref().map(|commit_tag| commit_tag.escape_ascii().to_string()),
         "time_ms": made.time_ms,
         "files": files.collect::<Value>(),
         "linked_bytes": made.linked_bytes(),

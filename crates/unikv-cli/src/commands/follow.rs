@@ -151,10 +151,10 @@ fn print(names: &Names, change: &Change, out: &mut impl Write) -> io::Result<()>
         }
         _ => line(&["other"], 0, &[])?,
     }
-    match &change.mark {
-        Some(mark) => {
-            write!(out, "{token}\tmark\t")?;
-            text::write_escaped(out, mark)?;
+    match &change.commit_tag {
+        Some(commit_tag) => {
+            write!(out, "{token}\ttag\t")?;
+            text::write_escaped(out, commit_tag)?;
             out.write_all(b"\n")
         }
         None => Ok(()),
@@ -204,7 +204,7 @@ fn as_json(names: &Names, change: &Change) -> Value {
     };
     let mut change_as_json = json!({
         "token": change.token.to_string(),
-        "mark": change.mark.as_deref().map(bytes),
+        "commit_tag": change.commit_tag.as_deref().map(bytes),
     });
     if let (Value::Object(all), Value::Object(what)) = (&mut change_as_json, what) {
         all.extend(what);

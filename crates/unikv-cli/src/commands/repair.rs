@@ -162,7 +162,7 @@ fn as_json(report: &RepairReport) -> Value {
             "cut": cut,
         },
         "options_carried": report.options_carried,
-        "mark": report.mark.as_ref().map(text),
+        "commit_tag": report.commit_tag.as_ref().map(text),
         "files": files.collect::<Value>(),
         "notes": report.notes,
         "seconds": report.elapsed.as_secs_f64(),

@@ -65,5 +65,5 @@ class Change:
     """
 
     token: str
-    mark: bytes | None
+    commit_tag: bytes | None
     operations: tuple[Operation, ...]

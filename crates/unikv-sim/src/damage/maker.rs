@@ -124,10 +124,10 @@ impl Maker {
         Value::new(self.stamp, len)
     }
 
-    fn done(&mut self, changes: Vec<Change>, mark: Option<&[u8]>) {
-        let mark = mark.map(|mark| Bytes::from(mark.to_vec()));
-        self.oracle.acknowledged_with(changes.clone(), mark.clone());
-        self.history.acknowledged_with(changes, mark);
+    fn done(&mut self, changes: Vec<Change>, commit_tag: Option<&[u8]>) {
+        let commit_tag = commit_tag.map(|commit_tag| Bytes::from(commit_tag.to_vec()));
+        self.oracle.acknowledged_with(changes.clone(), commit_tag.clone());
+        self.history.acknowledged_with(changes, commit_tag);
     }
 
     /// Puts values of `len` bytes that live so long, in milliseconds.
@@ -186,8 +186,8 @@ impl Maker {
         self.done(changes, None);
     }
 
-    /// A batch that puts and deletes, with a mark.
-    pub(super) fn batch(&mut self, puts: &[u32], deletes: &[u32], mark: &[u8]) {
+    /// A batch that puts and deletes, with a commit tag.
+    pub(super) fn batch(&mut self, puts: &[u32], deletes: &[u32], commit_tag: &[u8]) {
         let mut batch = Batch::new();
         let mut changes = Vec::new();
         for n in puts {
@@ -199,13 +199,13 @@ impl Maker {
             batch.delete(key(*n));
             changes.push((key(*n), None));
         }
-        batch.set_mark(mark);
+        batch.set_commit_tag(commit_tag);
         self.db().write(&batch).expect("a batch");
-        self.done(changes, Some(mark));
+        self.done(changes, Some(commit_tag));
     }
 
     /// Ingests ascending keys, every fifth of which is deleted.
-    pub(super) fn ingest(&mut self, keys: impl IntoIterator<Item = u32>, mark: &[u8]) {
+    pub(super) fn ingest(&mut self, keys: impl IntoIterator<Item = u32>, commit_tag: &[u8]) {
         let mut changes: Vec<Change> = Vec::new();
         for n in keys {
             let value = self.value(24).bytes();
@@ -214,9 +214,9 @@ impl Maker {
         let entries = changes.iter().map(|(key, value)| (key, value.as_deref()));
         let done = self
             .db()
-            .ingest_sorted(entries.map(unikv::Result::Ok), Some(mark));
+            .ingest_sorted(entries.map(unikv::Result::Ok), Some(commit_tag));
         done.expect("an ingest");
-        self.done(changes, Some(mark));
+        self.done(changes, Some(commit_tag));
         self.oracle.synced();
     }
 

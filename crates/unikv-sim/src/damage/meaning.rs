@@ -48,22 +48,22 @@ impl Specimen {
         twins.find(|twin| damage.name.contains(twin.what))
     }
 
-    /// Whether a mark that is left says that bytes from `changed.start` on were durable.
+    /// Whether a durable point that is left says that bytes from `changed.start` on were durable.
     pub(super) fn is_vouched_for(&self, path: &Path, changed: &Range<u64>) -> bool {
         let number = number_of(path);
-        let same_chain = |mark: &&Mark| mark.extension == extension(path);
+        let same_chain = |point: &&Mark| point.extension == extension(path);
         // Without the uid in its header nothing in a file can be verified; one byte of it can be
         // tried out.
         let of_uid = changed
             .end
             .min(UID.end)
             .saturating_sub(changed.start.max(UID.start));
-        let left = |mark: &&Mark| {
-            let apart = mark.record.end <= changed.start || changed.end <= mark.record.start;
-            mark.carrier != path || (apart && of_uid < 2)
+        let left = |point: &&Mark| {
+            let apart = point.record.end <= changed.start || changed.end <= point.record.start;
+            point.carrier != path || (apart && of_uid < 2)
         };
         let mut marks = self.marks.iter().filter(same_chain).filter(left);
-        marks.any(|mark| (number, changed.start) < (mark.number, mark.offset))
+        marks.any(|point| (number, changed.start) < (point.number, point.offset))
     }
 
     /// Whether a segment of the log has nothing where it is damaged: the next one says that it ends

@@ -28,7 +28,7 @@ pub(super) fn parts(disk: &SimVfs, path: &Path) -> Vec<Part> {
 /// whatever they say.
 pub(super) fn of(parts: &[Part]) -> Vec<Piece> {
     let kind = |part: &Part| match part.what {
-        "edit" | "mark" | "write" | "segment start" => Some("log record"),
+        "edit" | "durable point" | "write" | "segment start" => Some("log record"),
         "range delete" => Some("record"),
         what @ ("block" | "record" | "index" | "properties" | "dictionary" | "footer") => {
             Some(what)

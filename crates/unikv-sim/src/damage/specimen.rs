@@ -86,7 +86,7 @@ pub struct FileFacts {
     pub(super) touched: Vec<Touched>,
 }
 
-/// A durable mark: which record says it, and what of.
+/// A durable point: which record says it, and what of.
 pub(super) struct Mark {
     /// What a file is called of the log that it is about.
     pub(super) extension: String,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use unikv::{Bytes, ChangesOptions, Db, Error, ErrorKind, Token};
 
-/// A change with its number and mark.
+/// A change with its number and commit tag.
 type Seen = (u64, Option<Bytes>, unikv::What);
 
 /// What comes after a token.
@@ -54,7 +54,7 @@ fn read(db: &Db, token: Token) -> (Vec<Seen>, Option<Error>) {
     };
     loop {
         match changes.try_next() {
-            Ok(Some(change)) => seen.push((change.token.seq(), change.mark, change.what)),
+            Ok(Some(change)) => seen.push((change.token.seq(), change.commit_tag, change.what)),
             Ok(None) => return (seen, None),
             Err(error) => return (seen, Some(error)),
         }

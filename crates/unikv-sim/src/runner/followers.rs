@@ -113,7 +113,7 @@ impl Runner {
                 let follower = self.refreshed()?;
                 let (got, want) = (shown_by(&follower), self.whole());
                 same("a follower", &got, &want);
-                assert_eq!(follower.mark(), self.db().mark(), "the mark of a follower");
+                assert_eq!(follower.commit_tag(), self.db().commit_tag(), "the mark of a follower");
                 if (draw / OFTEN / 8).is_multiple_of(COPIED) {
                     self.copy_followed(&follower, &want)?;
                 }
@@ -143,8 +143,8 @@ impl Runner {
         let space = |name: &str| copy.find_keyspace(name).expect("it is listed");
         let got = whole(copy.keyspaces(), |name| state(&space(name)));
         same("a checkpoint of a follower", &got, shows);
-        assert_eq!(copy.mark(), follower.mark(), "its mark");
-        assert_eq!(copy.mark(), made.mark, "its mark");
+        assert_eq!(copy.commit_tag(), follower.commit_tag(), "its mark");
+        assert_eq!(copy.commit_tag(), made.commit_tag, "its mark");
         let here = env(&self.vfs, &SimRuntime::new(self.seed ^ 0xf2));
         let gone = Db::destroy_in(&here, &dir);
         self.must("destroying a checkpoint", gone)

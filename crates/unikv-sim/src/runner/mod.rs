@@ -54,7 +54,7 @@ const PATIENCE: usize = 12;
 /// Data files that one history in four may have open: they come and go between any two reads.
 const FEW_FILES: usize = 2;
 
-/// The changes and the mark of a write.
+/// The changes and the commit tag of a write.
 type UnderWay = (Vec<Change>, Option<Bytes>);
 
 /// An iterator, the pairs in its range at its moment, and which of them neither end has passed.
@@ -220,8 +220,8 @@ impl Runner {
         if let Some(clock) = &*self.clock.borrow() {
             clock.note(&mut oracle.times);
         }
-        if let Some((changes, mark)) = under_way {
-            oracle.unknown_with(changes.clone(), mark.clone());
+        if let Some((changes, commit_tag)) = under_way {
+            oracle.unknown_with(changes.clone(), commit_tag.clone());
         }
         Standing {
             oracle: Arc::new(oracle),
@@ -371,7 +371,7 @@ impl Runner {
             }
             Op::DeleteRange(range, after) => self.delete_range(range, after),
             Op::DeleteRanges(ranges, after) => self.delete_ranges(ranges, after),
-            Op::Ingest(changes, mark) => self.ingest(changes, *mark),
+            Op::Ingest(changes, commit_tag) => self.ingest(changes, *commit_tag),
             Op::Quiesce => self.wait_until_idle(op),
             Op::Step(steps) => {
                 self.step(op, *steps);

@@ -257,10 +257,10 @@ impl Runner {
         let forward = self.must("a scan", spaces::whole(self.db(), false))?;
         let backward = self.must("a scan", spaces::whole_back(self.db()))?;
         verify::same_pairs("backward scan", &backward, &forward);
-        let mark = self.db().mark();
-        self.note(mark.as_deref());
-        let shown = show_option(mark.as_deref());
-        let allowed = self.oracle.allows_mark(mark.as_deref());
+        let commit_tag = self.db().commit_tag();
+        self.note(commit_tag.as_deref());
+        let shown = show_option(commit_tag.as_deref());
+        let allowed = self.oracle.allows_commit_tag(commit_tag.as_deref());
         assert!(allowed, "the mark is {shown}");
         for key in self.oracle.keys() {
             self.check_key("a scan", key, forward.get(key).map(|v| &v[..]));

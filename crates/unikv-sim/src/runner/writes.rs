@@ -32,17 +32,17 @@ impl Runner {
     ) -> Result<(), Interrupt> {
         let drawn = changes;
         let changes = self.changes(drawn);
-        // Every other batch has a mark.
-        let mark = (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_mark());
-        let under_way = (changes, mark);
+        // Every other batch has a commit tag.
+        let commit_tag = (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_commit_tag());
+        let under_way = (changes, commit_tag);
         self.report(Some(&under_way));
-        let (changes, mark) = under_way;
+        let (changes, commit_tag) = under_way;
         let result = match &changes[..] {
             [change] if single => self.write_single(change, drawn[0].1.and_then(Value::ttl)),
             _ => {
                 let mut batch = batch_of(drawn);
-                if let Some(mark) = &mark {
-                    batch.set_mark(mark);
+                if let Some(commit_tag) = &commit_tag {
+                    batch.set_commit_tag(commit_tag);
                 }
                 match sync {
                     None => self.db().write(&batch),
@@ -52,20 +52,20 @@ impl Runner {
             }
         };
         let syncs = sync.unwrap_or(self.config.syncs_every_write());
-        self.written(changes, mark, result, syncs)
+        self.written(changes, commit_tag, result, syncs)
     }
 
     /// Notes what became of a write.
     fn written(
         &mut self,
         changes: Vec<Change>,
-        mark: Option<Bytes>,
+        commit_tag: Option<Bytes>,
         result: unikv::Result<()>,
         syncs: bool,
     ) -> Result<(), Interrupt> {
         match result {
             Ok(()) => {
-                self.oracle.acknowledged_with(changes, mark);
+                self.oracle.acknowledged_with(changes, commit_tag);
                 if syncs {
                     self.oracle.synced();
                 }
@@ -73,14 +73,14 @@ impl Runner {
             }
             Err(err) if self.is_short_of_space() => {
                 if err.kind() != ErrorKind::DiskFull {
-                    self.oracle.unknown_with(changes, mark);
+                    self.oracle.unknown_with(changes, commit_tag);
                 }
                 self.report(None);
                 self.may::<()>("write", Err(err))?;
                 self.check_all()
             }
             Err(err) => {
-                self.oracle.unknown_with(changes, mark);
+                self.oracle.unknown_with(changes, commit_tag);
                 self.report(None);
                 self.may::<()>("write", Err(err))?;
                 self.recover_from_fault()
@@ -149,37 +149,37 @@ impl Runner {
     pub(super) fn ingest(
         &mut self,
         changes: &[(Key, Option<Value>)],
-        with_mark: bool,
+        with_commit_tag: bool,
     ) -> Result<(), Interrupt> {
         let changes = self.changes(changes);
-        let mark = with_mark.then(|| self.oracle.next_mark());
-        let under_way = (changes, mark);
+        let commit_tag = with_commit_tag.then(|| self.oracle.next_commit_tag());
+        let under_way = (changes, commit_tag);
         self.report(Some(&under_way));
-        let (changes, mark) = under_way;
+        let (changes, commit_tag) = under_way;
         let plain = || changes.iter().map(|(key, value)| (key, value.as_deref()));
         let result = if self.oracle.times.matters {
-            self.db().ingest_sorted(entries(&changes), mark.as_deref())
+            self.db().ingest_sorted(entries(&changes), commit_tag.as_deref())
         } else {
             self.db()
-                .ingest_sorted(plain().map(unikv::Result::Ok), mark.as_deref())
+                .ingest_sorted(plain().map(unikv::Result::Ok), commit_tag.as_deref())
         };
         match result {
             Ok(count) => {
                 assert_eq!(count, changes.len() as u64, "entries ingested");
-                if !changes.is_empty() || mark.is_some() {
-                    self.oracle.acknowledged_with(changes, mark);
+                if !changes.is_empty() || commit_tag.is_some() {
+                    self.oracle.acknowledged_with(changes, commit_tag);
                     self.oracle.synced();
                 }
                 Ok(())
             }
             Err(err) if self.is_short_of_space() => {
-                self.oracle.unknown_with(changes, mark);
+                self.oracle.unknown_with(changes, commit_tag);
                 self.report(None);
                 self.may::<()>("ingest", Err(err))?;
                 self.check_all()
             }
             Err(err) => {
-                self.oracle.unknown_with(changes, mark);
+                self.oracle.unknown_with(changes, commit_tag);
                 self.report(None);
                 self.may::<()>("ingest", Err(err))?;
                 self.recover_from_fault()

@@ -110,7 +110,7 @@ impl Script {
         self.op(Op::Write(changes, sync))
     }
 
-    /// An ingest of puts, with a mark.
+    /// An ingest of puts, with a commit tag.
     pub fn ingest(&mut self, keys: impl IntoIterator<Item = u32>, len: usize) -> &mut Script {
         let changes = self.changes(keys, len);
         self.op(Op::Ingest(changes, true))

@@ -28,7 +28,7 @@ pub(super) fn large_values() -> History {
     })
 }
 
-/// Sorted streams between writes, each with its mark.
+/// Sorted streams between writes, each with its commit tag.
 pub(super) fn ingest() -> History {
     let mut script = Script::default();
     script.put(0..10, 150).hold(0);

@@ -104,7 +104,7 @@ impl Repository {
             number,
             time_ms: pinned.time_ms,
             seq: pinned.seq.0,
-            mark: pinned.mark.clone(),
+            commit_tag: pinned.commit_tag.clone(),
             database: store.database(),
             files,
         };

@@ -30,8 +30,8 @@ pub struct Point {
     pub time_ms: u64,
     /// It holds every write up to this sequence number, and none after it.
     pub seq: u64,
-    /// The mark of the newest of these writes that had one.
-    pub mark: Option<Bytes>,
+    /// The commit tag of the newest of these writes that had one.
+    pub commit_tag: Option<Bytes>,
     pub(super) database: DatabaseId,
     pub(super) files: Vec<PointFile>,
 }
@@ -94,8 +94,8 @@ impl Point {
         line(format_args!("database {}", hex(&self.database.0)));
         line(format_args!("time {}", self.time_ms));
         line(format_args!("seq {}", self.seq));
-        if let Some(mark) = &self.mark {
-            line(format_args!("mark {}", hex(mark)));
+        if let Some(commit_tag) = &self.commit_tag {
+            line(format_args!("mark {}", hex(commit_tag)));
         }
         for PointFile {
             name,
@@ -136,7 +136,7 @@ impl Point {
             number: 0,
             time_ms: 0,
             seq: 0,
-            mark: None,
+            commit_tag: None,
             database: DatabaseId([0; 16]),
             files: Vec::new(),
         };
@@ -148,7 +148,7 @@ impl Point {
                 "number" => point.number = number()?,
                 "time" => point.time_ms = number()?,
                 "seq" => point.seq = number()?,
-                "mark" => point.mark = Some(unhex(rest).ok_or_else(wrong)?.into()),
+                "commit_tag" => point.commit_tag = Some(unhex(rest).ok_or_else(wrong)?.into()),
                 "database" => {
                     let id = unhex(rest).and_then(|id| id.try_into().ok());
                     point.database = DatabaseId(id.ok_or_else(wrong)?);
@@ -252,7 +252,7 @@ mod tests {
             number: 7,
             time_ms: 1_764_163_200_000,
             seq: 99,
-            mark: Some(Bytes::from_static(b"\0mark")),
+            commit_tag: Some(Bytes::from_static(b"\0mark")),
             database: DatabaseId([0xa5; 16]),
             files: vec![
                 file("000012.rec", Some(FileUid(0x0123_4567_89ab_cdef))),

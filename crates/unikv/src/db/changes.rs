@@ -6,7 +6,7 @@ use crate::error::Result;
 
 impl Db {
     /// What has changed after `token`, in all keyspaces, in the order of the writes: each batch
-    /// once and whole, with its mark. Later changes follow as they are made. For caches, replicas
+    /// once and whole, with its commit tag. Later changes follow as they are made. For caches, replicas
     /// and indexes elsewhere.
     ///
     /// Only what is durable is shown, as after [`Db::sync`] or a write with

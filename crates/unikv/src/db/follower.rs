@@ -155,10 +155,10 @@ impl Follower {
             .collect()
     }
 
-    /// The mark of the newest write that is shown and had one: see
-    /// [`Batch::set_mark`](crate::Batch::set_mark).
-    pub fn mark(&self) -> Option<Bytes> {
-        self.0.follow.shown().mark.clone()
+    /// The commit tag of the newest write that is shown and had one: see
+    /// [`Batch::set_commit_tag`](crate::Batch::set_commit_tag).
+    pub fn commit_tag(&self) -> Option<Bytes> {
+        self.0.follow.shown().commit_tag.clone()
     }
 
     /// The sequence number of the last write that is shown.

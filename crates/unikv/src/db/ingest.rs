@@ -17,12 +17,12 @@ use std::io::Read;
 pub struct Ingest<'db>(pub(crate) Inner<'db>);
 
 impl Ingest<'_> {
-    /// Commits a mark with it, as [`Batch::set_mark`](crate::Batch::set_mark) says.
+    /// Commits a commit tag with it, as [`Batch::set_commit_tag`](crate::Batch::set_commit_tag) says.
     ///
     /// # Errors
     /// `InvalidArgument` if it is longer than 64 KiB.
-    pub fn set_mark(&mut self, mark: impl AsRef<[u8]>) -> Result<()> {
-        self.0.set_mark(mark.as_ref())
+    pub fn set_commit_tag(&mut self, commit_tag: impl AsRef<[u8]>) -> Result<()> {
+        self.0.set_commit_tag(commit_tag.as_ref())
     }
 
     /// Gives `key` a value, which expires as is usual there.

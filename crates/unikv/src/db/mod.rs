@@ -152,10 +152,10 @@ impl Db {
         self.0.engine.background.trust_wall_clock()
     }
 
-    /// The mark of the newest committed write that had one: see
-    /// [`Batch::set_mark`](crate::Batch::set_mark).
-    pub fn mark(&self) -> Option<Bytes> {
-        self.0.engine.write.mark()
+    /// The commit tag of the newest committed write that had one: see
+    /// [`Batch::set_commit_tag`](crate::Batch::set_commit_tag).
+    pub fn commit_tag(&self) -> Option<Bytes> {
+        self.0.engine.write.commit_tag()
     }
 
     /// Waits until the background has nothing to do: no memtable to flush, nothing to merge. Errors

@@ -513,7 +513,7 @@ fn an_ingest_in_steps_is_stored_whole_or_not_at_all() {
     assert_eq!(ends_early.unwrap_err().kind(), ErrorKind::Io);
     assert!(short.commit().is_err());
     assert_eq!((files(), db.iter().count()), (before, 0));
-    // Short values, long ones, and removals; with a mark.
+    // Short values, long ones, and removals; with a commit tag.
     db.put("gone", "1").unwrap();
     let mut ingest = db.ingest().unwrap();
     let long: Vec<u8> = (0..2 * LARGE_BYTES).map(|i| (i % 249) as u8).collect();
@@ -523,10 +523,10 @@ fn an_ingest_in_steps_is_stored_whole_or_not_at_all() {
     ingest.put_reader("long2", &mut &long[..], len).unwrap();
     ingest.put("short", "s").unwrap();
     ingest.put_reader("shorter", &mut &b""[..], None).unwrap();
-    ingest.set_mark("done").unwrap();
+    ingest.set_commit_tag("done").unwrap();
     assert_eq!(db.get("gone").unwrap().as_deref(), Some(&b"1"[..]));
     assert_eq!(ingest.commit().unwrap(), 5);
-    assert_eq!(db.mark().as_deref(), Some(&b"done"[..]));
+    assert_eq!(db.commit_tag().as_deref(), Some(&b"done"[..]));
     let model = Model::from([
         (b"long".to_vec(), long.clone()),
         (b"long2".to_vec(), long[..long.len() - 3].to_vec()),

@@ -85,7 +85,7 @@ impl Files {
         }
     }
 
-    /// Replays the log. `sink` gets base sequence number, count, mark and operations of each write.
+    /// Replays the log. `sink` gets base sequence number, count, commit tag and operations of each write.
     pub fn replay(
         &self,
         segments: &[u64],
@@ -99,7 +99,7 @@ impl Files {
             durable: None,
         };
         let done = replay::replay(&self.store, &segments, needed, &mut |_, write| {
-            sink(write.base_seq.0, write.count, write.host_mark, write.ops);
+            sink(write.base_seq.0, write.count, write.commit_tag, write.ops);
             Ok(())
         })?;
         Ok(ReplayFigures {

@@ -33,7 +33,7 @@ pub(crate) const KIND_END: u8 = 4;
 /// Length of the header before each record.
 pub(crate) const RECORD_HEADER_LEN: usize = 24;
 
-/// No log is as long. A search for records through garbage trusts a mark by its header alone, so
+/// No log is as long. A search for records through garbage trusts a durable point by its header alone, so
 /// what a header may say is kept narrow.
 const MAX_LOG_LEN: u64 = 1 << 48;
 
@@ -52,11 +52,11 @@ impl DurablePoint {
     }
 }
 
-/// A segment of the log that was durable up to a mark.
+/// A segment of the log that was durable up to a durable point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DurableSegment {
-    pub(crate) mark: DurablePoint,
-    /// Of the file that the mark is in.
+    pub(crate) point: DurablePoint,
+    /// Of the file that the durable point is in.
     pub(crate) uid: FileUid,
 }
 
@@ -87,10 +87,10 @@ struct RecordHeader {
 impl RecordHeader {
     /// The header's bytes for a record at `offset` of the file (`number`, `uid`).
     fn encode(&self, number: FileNumber, uid: FileUid, offset: u64) -> [u8; RECORD_HEADER_LEN] {
-        // A mark too far behind for the lag's 16 bits is left out: not to claim is always right.
-        let lag = |mark: &DurablePoint| {
-            let lag = number.0.checked_sub(mark.file.0)?;
-            Some((u16::try_from(lag).ok()?, mark.offset))
+        // A durable point too far behind for the lag's 16 bits is left out: not to claim is always right.
+        let lag = |point: &DurablePoint| {
+            let lag = number.0.checked_sub(point.file.0)?;
+            Some((u16::try_from(lag).ok()?, point.offset))
         };
         let (lag, durable_offset) = self.durable.as_ref().and_then(lag).unwrap_or((0, 0));
         let mut out = [0; RECORD_HEADER_LEN];
@@ -135,7 +135,7 @@ impl RecordHeader {
         let longest = if lag == 0 { offset } else { MAX_LOG_LEN };
         let impossible = durable_offset > longest;
         let Some(file) = file.filter(|_| !impossible) else {
-            return Err("a record's durable mark is impossible");
+            return Err("a record's durable point is impossible");
         };
         Ok(RecordHeader {
             payload_crc,

@@ -25,7 +25,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// A buffer grown by one large payload is given back when it is larger than this.
 const BUFFER_KEPT_BYTES: usize = 4 << 20;
 
-/// Whose durable mark counts: among as many headers of an older log as may stand in a file one has
+/// Whose durable point counts: among as many headers of an older log as may stand in a file one has
 /// the right checksum by chance too often.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Trust {
@@ -287,7 +287,7 @@ impl LogReader {
         self.chain.raw()
     }
 
-    /// The greatest durable mark in the records that verified so far, and in the header of one that
+    /// The greatest durable point in the records that verified so far, and in the header of one that
     /// follows on such a record and whose payload did not: its claim was true when it was written.
     pub(crate) fn greatest_point(&self) -> Option<DurablePoint> {
         self.greatest_point
@@ -313,7 +313,7 @@ impl LogReader {
         self.file_len
     }
 
-    /// Checks the record at `offset`, notes its mark and carries the chain on. When it verifies,
+    /// Checks the record at `offset`, notes its durable point and carries the chain on. When it verifies,
     /// its payload is in the buffer.
     fn verify(
         &mut self,

@@ -1,7 +1,7 @@
 //! Replays the write-ahead log: judges its tail and feeds the surviving writes in order.
 //!
 //! Owns the tail rule. At the first place of the chain that does not verify, and at its end, the
-//! greatest durable mark decides, in the log or in the manifest: if it is above that place, durable
+//! greatest durable point decides, in the log or in the manifest: if it is above that place, durable
 //! bytes have changed and opening refuses; else the log ends there and the cut is reported.
 //! `docs/crashes.md`, "The end of the log", argues why no durable write is lost silently and
 //! nothing after a cut comes back.
@@ -47,7 +47,7 @@ pub(crate) struct NeededLog {
 impl NeededLog {
     /// What was durable, unless the segment is not needed any more.
     pub(crate) fn durable(&self) -> Option<DurableSegment> {
-        let is_needed = |segment: &DurableSegment| segment.mark.file >= self.low_water;
+        let is_needed = |segment: &DurableSegment| segment.point.file >= self.low_water;
         self.durable.filter(is_needed)
     }
 }
@@ -82,12 +82,12 @@ pub(crate) struct ReplayOutcome {
 /// - The name of a segment is durable (the directory synced) before a record claims anything about
 ///   it, and, where the manifest names it as the low-water mark, before it has a successor.
 ///   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
-///   directory that precedes every edit for the others. Opening does not raise the mark to a
+///   directory that precedes every edit for the others. Opening does not raise the durable point to a
 ///   recovered segment: an earlier process may have failed to make its name durable.
-/// - A mark never lies after the linked end of its segment: what was cut is not claimed.
-/// - In a segment begun after recovery a mark is claimed, or a write acknowledged as durable, only
+/// - A durable point never lies after the linked end of its segment: what was cut is not claimed.
+/// - In a segment begun after recovery a durable point is claimed, or a write acknowledged as durable, only
 ///   when the recovered segments have been made durable too or have fallen below the low-water
-///   mark: a killed process leaves bytes that replay reads from the page cache and a power cut
+///   durable point: a killed process leaves bytes that replay reads from the page cache and a power cut
 ///   still takes.
 /// - What the sink was fed is discarded when replay fails.
 ///
@@ -114,7 +114,7 @@ pub(crate) fn replay(
     }
     let durable = needed.durable();
     breaks.extend(durable.and_then(|it| segments::lacks(store, &present, outcome.last, it)));
-    segments::judge(store, &present, &breaks, durable.map(|it| it.mark))?;
+    segments::judge(store, &present, &breaks, durable.map(|it| it.point))?;
     outcome.abandoned = present.iter().map(|segment| segment.number).collect();
     outcome.abandoned.retain(|number| !used.contains(number));
     outcome.cut = report(&present, &breaks);

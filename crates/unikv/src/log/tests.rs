@@ -38,7 +38,7 @@ fn reader(vfs: &SimVfs) -> LogReader {
     LogReader::open(vfs, &path(), FileKind::Wal, Some(DATABASE)).unwrap()
 }
 
-fn mark(offset: u64) -> Option<DurablePoint> {
+fn point(offset: u64) -> Option<DurablePoint> {
     Some(DurablePoint {
         file: FileNumber(7),
         offset,
@@ -79,9 +79,9 @@ fn records_of_all_sizes_are_read_back() {
         rng.fill(&mut payload[..]);
         let (a, b) = payload.split_at(len / 3);
         if len > 1 << 20 {
-            log.write_large(1, &[a, b], mark(96)).unwrap();
+            log.write_large(1, &[a, b], point(96)).unwrap();
         } else {
-            log.stage(1, &[a, b], mark(96));
+            log.stage(1, &[a, b], point(96));
         }
         expected.push(payload);
     }
@@ -91,7 +91,7 @@ fn records_of_all_sizes_are_read_back() {
     assert_eq!(found.chain(), log.chain());
     assert_eq!(found.offset(), log.end());
     assert_eq!(found.uid(), log.uid());
-    assert_eq!(found.greatest_point(), mark(96));
+    assert_eq!(found.greatest_point(), point(96));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn after_a_failed_append_the_writer_is_broken_for_good() {
 fn a_payload_longer_than_its_length_field_is_refused_with_its_group() {
     let vfs = SimVfs::new();
     let mut log = writer(&vfs);
-    log.stage(2, &[b"before"], mark(96));
+    log.stage(2, &[b"before"], point(96));
     log.write_staged().unwrap();
     let (before, end, chain) = (vfs.calls(), log.end(), log.chain());
     // More than 4 GiB, of which nobody reads a byte.
@@ -240,7 +240,7 @@ fn random_damage_never_gives_a_wrong_record() {
         let mut log = writer(&vfs);
         for i in 0..rng.random_range(1..20u32) {
             let payload = vec![i as u8; rng.random_range(0..2000)];
-            log.stage(2, &[&payload], mark(96));
+            log.stage(2, &[&payload], point(96));
         }
         log.write_staged().unwrap();
         let good = read_all(&mut reader(&vfs)).0;
@@ -383,14 +383,14 @@ fn marks_survive_their_encoding() {
 
 #[test]
 fn marks_cover_what_stands_below_them() {
-    let mark = DurablePoint {
+    let point = DurablePoint {
         file: FileNumber(5),
         offset: 100,
     };
-    assert!(mark.covers(FileNumber(4), u64::MAX));
-    assert!(mark.covers(FileNumber(5), 99));
-    assert!(!mark.covers(FileNumber(5), 100));
-    assert!(!mark.covers(FileNumber(6), 0));
+    assert!(point.covers(FileNumber(4), u64::MAX));
+    assert!(point.covers(FileNumber(5), 99));
+    assert!(!point.covers(FileNumber(5), 100));
+    assert!(!point.covers(FileNumber(6), 0));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! "WAL".
 //!
 //! A segment `NNNNNN.wal` is a log whose first record names its predecessor and where that one
-//! ended ([`SegmentStart`]); others are writes ([`WalWrite`]), durable marks, and counts of edits.
+//! ended ([`SegmentStart`]); others are writes ([`WalWrite`]), durable points, and counts of edits.
 //!
 //! # Invariants
 //! - A write is one record in one segment: it is replayed whole or not at all.
@@ -30,7 +30,7 @@ pub(crate) const KIND_POINT: u8 = 3;
 pub(crate) const KIND_EDITS: u8 = 5;
 
 const START_HAS_PREV: u8 = 1;
-const WRITE_HAS_HOST_MARK: u8 = 1;
+const WRITE_HAS_COMMIT_TAG: u8 = 1;
 
 /// Base sequence number, count, flags.
 const WRITE_PREFIX_LEN: usize = 8 + 4 + 1;
@@ -139,7 +139,7 @@ pub(crate) struct WalWrite<'a> {
     pub(crate) base_seq: SeqNo,
     pub(crate) count: u32,
     /// Opaque bytes of a host, committed with the write.
-    pub(crate) host_mark: Option<&'a [u8]>,
+    pub(crate) commit_tag: Option<&'a [u8]>,
     /// The operations, encoded by `memtable`.
     pub(crate) ops: &'a [u8],
 }
@@ -151,14 +151,14 @@ impl<'a> WalWrite<'a> {
         let base_seq = SeqNo(d.u64().ok_or(short.clone())?);
         let count = d.u32().ok_or(short.clone())?;
         let flags = d.u8().ok_or(short.clone())?;
-        if flags & !WRITE_HAS_HOST_MARK != 0 {
+        if flags & !WRITE_HAS_COMMIT_TAG != 0 {
             let what = format!("write flags {flags:#x} are unknown");
             return Err(BadPayload::Unknown(what));
         }
-        let mut host_mark = None;
-        if flags & WRITE_HAS_HOST_MARK != 0 {
+        let mut commit_tag = None;
+        if flags & WRITE_HAS_COMMIT_TAG != 0 {
             let len = d.u32().ok_or(short.clone())?;
-            host_mark = Some(d.bytes(len as usize).ok_or(short.clone())?);
+            commit_tag = Some(d.bytes(len as usize).ok_or(short.clone())?);
         }
         if last_of(base_seq, count).is_none_or(|last| last > SeqNo::MAX) {
             return Err(BadPayload::Malformed("a sequence number is out of range"));
@@ -166,13 +166,13 @@ impl<'a> WalWrite<'a> {
         Ok(WalWrite {
             base_seq,
             count,
-            host_mark,
+            commit_tag,
             ops: d.bytes(d.remaining()).ok_or(short)?,
         })
     }
 
     /// The sequence number of the last operation. A write without operations, which only carries a
-    /// mark, takes one number.
+    /// commit tag, takes one number.
     pub(crate) fn last_seq(&self) -> SeqNo {
         last_of(self.base_seq, self.count).unwrap_or(SeqNo::MAX)
     }
@@ -201,12 +201,12 @@ impl<'a> WalWrite<'a> {
         out.clear();
         out.extend_from_slice(&self.base_seq.0.to_le_bytes());
         out.extend_from_slice(&self.count.to_le_bytes());
-        match self.host_mark {
+        match self.commit_tag {
             None => out.push(0),
-            Some(mark) => {
-                out.push(WRITE_HAS_HOST_MARK);
-                out.extend_from_slice(&(mark.len() as u32).to_le_bytes());
-                out.extend_from_slice(mark);
+            Some(commit_tag) => {
+                out.push(WRITE_HAS_COMMIT_TAG);
+                out.extend_from_slice(&(commit_tag.len() as u32).to_le_bytes());
+                out.extend_from_slice(commit_tag);
             }
         }
     }
@@ -307,7 +307,7 @@ impl WalWriter {
         ops.len() > LARGE_BYTES
     }
 
-    /// Frames a record that only carries the durable mark.
+    /// Frames a record that only carries the durable point.
     pub(crate) fn stage_point(&mut self, durable: DurablePoint) {
         self.log.stage(KIND_POINT, &[], Some(durable));
     }

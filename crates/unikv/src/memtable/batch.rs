@@ -10,7 +10,7 @@ pub(super) mod ranges;
 mod savepoints;
 
 use self::lifetime::Lifetime;
-use self::limits::{check_batch_len, check_limits, check_mark};
+use self::limits::{check_batch_len, check_limits, check_commit_tag};
 use self::operation::Operation;
 use super::ops::{BatchOp, EXPIRY_LEN, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
 use crate::base::keys::{DatabaseId, EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Several writes that are applied together: after a crash either all of them are there or none.
 ///
 /// Later operations on a key win over earlier ones. An operation beyond the limits (64 KiB for a
-/// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a mark) is left out and reported when
+/// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a commit tag) is left out and reported when
 /// the batch is written, which then changes nothing.
 ///
 /// A batch of any size within these limits is accepted, whatever
@@ -48,7 +48,7 @@ pub struct Batch {
     in_default: Vec<usize>,
     /// The database of these keyspaces.
     owner: Option<DatabaseId>,
-    mark: Option<Vec<u8>>,
+    commit_tag: Option<Vec<u8>>,
     violation: Option<Error>,
     savepoints: Vec<Savepoint>,
 }
@@ -84,30 +84,30 @@ impl Batch {
         self.delete_at(KeyspaceId::DEFAULT, key.as_ref())
     }
 
-    /// Gives the batch a mark: opaque bytes, at most 64 KiB, that are committed with it. After any
-    /// crash the mark is there if and only if the batch is; [`Db::mark`](crate::Db::mark) says the
-    /// newest one. A batch with a mark is written also if it has no operation.
+    /// Gives the batch a commit tag: opaque bytes, at most 64 KiB, that are committed with it. After any
+    /// crash the commit tag is there if and only if the batch is; [`Db::commit_tag`](crate::Db::commit_tag) says the
+    /// newest one. A batch with a commit tag is written also if it has no operation.
     ///
     /// ```
     /// # use unikv::Batch;
     /// let mut batch = Batch::new();
-    /// batch.put("balance", "90").set_mark("position 17 of the queue");
-    /// assert_eq!(batch.mark(), Some(&b"position 17 of the queue"[..]));
+    /// batch.put("balance", "90").set_commit_tag("position 17 of the queue");
+    /// assert_eq!(batch.commit_tag(), Some(&b"position 17 of the queue"[..]));
     /// ```
-    pub fn set_mark(&mut self, mark: impl AsRef<[u8]>) -> &mut Batch {
-        match check_mark(mark.as_ref()) {
-            Ok(()) => self.mark = Some(mark.as_ref().to_vec()),
+    pub fn set_commit_tag(&mut self, commit_tag: impl AsRef<[u8]>) -> &mut Batch {
+        match check_commit_tag(commit_tag.as_ref()) {
+            Ok(()) => self.commit_tag = Some(commit_tag.as_ref().to_vec()),
             Err(violation) => drop(self.violation.get_or_insert(violation)),
         }
         self
     }
 
-    /// The mark of the batch.
-    pub fn mark(&self) -> Option<&[u8]> {
-        self.mark.as_deref()
+    /// The commit tag of the batch.
+    pub fn commit_tag(&self) -> Option<&[u8]> {
+        self.commit_tag.as_deref()
     }
 
-    /// Removes all operations, the mark and the savepoints (and forgets violated limits), for use
+    /// Removes all operations, the commit tag and the savepoints (and forgets violated limits), for use
     /// as a new batch.
     pub fn clear(&mut self) {
         self.ops.clear();
@@ -115,7 +115,7 @@ impl Batch {
         self.in_default.clear();
         self.owner = None;
         self.sums = Sums::default();
-        self.mark = None;
+        self.commit_tag = None;
         self.violation = None;
         self.savepoints.clear();
     }
@@ -164,7 +164,7 @@ impl Batch {
         )
     }
 
-    /// Adds the operations of another batch after those of this one. Its mark, if it has one, takes
+    /// Adds the operations of another batch after those of this one. Its commit tag, if it has one, takes
     /// the place of that of this one. The limits are those of [`Batch::put`].
     pub fn append(&mut self, other: &Batch) -> &mut Batch {
         if let Some(violation) = &other.violation {
@@ -189,8 +189,8 @@ impl Batch {
         sums.external_bytes += more.external_bytes;
         sums.externals += more.externals;
         sums.expiring += more.expiring;
-        if other.mark.is_some() {
-            self.mark.clone_from(&other.mark);
+        if other.commit_tag.is_some() {
+            self.commit_tag.clone_from(&other.commit_tag);
         }
         self
     }
@@ -205,9 +205,9 @@ impl Batch {
         self.sums.len == 0
     }
 
-    /// How many sequence numbers the batch takes: one for each operation, or one for a mark alone.
+    /// How many sequence numbers the batch takes: one for each operation, or one for a commit tag alone.
     pub(crate) fn seq_count(&self) -> u64 {
-        self.sums.len.max(usize::from(self.mark.is_some())) as u64
+        self.sums.len.max(usize::from(self.commit_tag.is_some())) as u64
     }
 
     /// Number of operations that are deletes, of keys or of ranges.
@@ -420,9 +420,9 @@ mod tests {
     #[test]
     fn a_savepoint_brings_back_what_the_batch_was() {
         let mut batch = Batch::new();
-        batch.put("a", "1").set_mark("one").set_savepoint();
+        batch.put("a", "1").set_commit_tag("one").set_savepoint();
         let mut other = Batch::new();
-        other.delete("b").put("c", vec![7; 300]).set_mark("two");
+        other.delete("b").put("c", vec![7; 300]).set_commit_tag("two");
         batch.append(&other).set_savepoint();
         batch.delete(vec![1; MAX_USER_KEY_LEN + 1]);
         assert!(batch.violation().is_some());
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(batch.iter().collect::<Vec<_>>(), all);
         assert_eq!((batch.len(), batch.deletes()), (3, 1));
         assert_eq!(
-            (batch.longest_value(), batch.mark()),
+            (batch.longest_value(), batch.commit_tag()),
             (300, Some(&b"two"[..]))
         );
         assert!(batch.rollback_to_savepoint());
@@ -458,7 +458,7 @@ mod tests {
             (1, 0, 2)
         );
         assert_eq!(
-            (batch.longest_value(), batch.mark()),
+            (batch.longest_value(), batch.commit_tag()),
             (1, Some(&b"one"[..]))
         );
         assert!(!batch.rollback_to_savepoint() && !batch.pop_savepoint());

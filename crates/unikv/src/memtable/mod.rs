@@ -7,7 +7,7 @@
 //! Invariants: entries stand in internal order; an entry is whole from the moment a reader can see
 //! it, and never changes. Callers hide the entries of unfinished batches by the visible number.
 //!
-//! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the marks of
+//! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the commit tags of
 //! callers, one for gaps. Reads take none, except that the first scan puts the entries in order
 //! (`entries/ordering.rs`), and that iterators look for gaps where there are any.
 
@@ -30,7 +30,7 @@ mod tests;
 pub(crate) use arena::ArenaPool;
 pub use batch::Batch;
 pub(crate) use batch::lifetime::Lifetime;
-pub(crate) use batch::limits::{check_mark, check_put};
+pub(crate) use batch::limits::{check_commit_tag, check_put};
 pub use batch::operation::Operation;
 pub(crate) use batch::ranges::deletable;
 pub(crate) use iter::MemtableIter;
@@ -55,8 +55,8 @@ use std::sync::Arc;
 
 /// Range tombstones of a memtable that is to be flushed for them.
 const MOST_RANGES: usize = 16_384;
-/// What a write takes in the log beside its operations and its mark, about.
-const MARK_BYTES: usize = 64;
+/// What a write takes in the log beside its operations and its commit tag, about.
+const COMMIT_TAG_BYTES: usize = 64;
 
 /// An entry of a memtable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,11 +96,11 @@ impl Growing {
 pub(crate) struct Memtable {
     contents: Contents,
     hash_seed: u64,
-    /// The newest two marks of a caller, newest first, each at the number of its last write. The
+    /// The newest two commit tags of a caller, newest first, each at the number of its last write. The
     /// newer one may belong to writes that are not yet visible.
-    marks: Mutex<[Option<(SeqNo, Bytes)>; 2]>,
-    /// What all marks took in the log.
-    mark_bytes: AtomicUsize,
+    commit_tags: Mutex<[Option<(SeqNo, Bytes)>; 2]>,
+    /// What all commit tags took in the log.
+    commit_tag_bytes: AtomicUsize,
 }
 
 impl Memtable {
@@ -140,30 +140,30 @@ impl Memtable {
         Memtable {
             contents,
             hash_seed,
-            marks: Mutex::default(),
-            mark_bytes: AtomicUsize::new(0),
+            commit_tags: Mutex::default(),
+            commit_tag_bytes: AtomicUsize::new(0),
         }
     }
 
-    /// Remembers the mark of the writes up to `seq`. Of writes that become visible together only
-    /// the newest mark is noted.
-    pub(crate) fn note_mark(&self, seq: SeqNo, mark: &[u8]) {
-        let mut marks = self.marks.lock();
-        self.mark_bytes
-            .fetch_add(MARK_BYTES + mark.len(), Ordering::Relaxed);
-        marks.swap(0, 1);
-        marks[0] = Some((seq, Bytes::copy_from_slice(mark)));
+    /// Remembers the commit tag of the writes up to `seq`. Of writes that become visible together only
+    /// the newest commit tag is noted.
+    pub(crate) fn note_commit_tag(&self, seq: SeqNo, commit_tag: &[u8]) {
+        let mut commit_tags = self.commit_tags.lock();
+        self.commit_tag_bytes
+            .fetch_add(COMMIT_TAG_BYTES + commit_tag.len(), Ordering::Relaxed);
+        commit_tags.swap(0, 1);
+        commit_tags[0] = Some((seq, Bytes::copy_from_slice(commit_tag)));
     }
 
-    /// The newest mark at or below `seq`.
-    pub(crate) fn mark(&self, seq: SeqNo) -> Option<Bytes> {
-        self.numbered_mark(seq).map(|(_, mark)| mark)
+    /// The newest commit tag at or below `seq`.
+    pub(crate) fn commit_tag(&self, seq: SeqNo) -> Option<Bytes> {
+        self.numbered_commit_tag(seq).map(|(_, commit_tag)| commit_tag)
     }
 
-    /// The newest mark at or below `seq`, and its number.
-    pub(crate) fn numbered_mark(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
-        let marks = self.marks.lock();
-        marks.iter().flatten().find(|(at, _)| *at <= seq).cloned()
+    /// The newest commit tag at or below `seq`, and its number.
+    pub(crate) fn numbered_commit_tag(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
+        let commit_tags = self.commit_tags.lock();
+        commit_tags.iter().flatten().find(|(at, _)| *at <= seq).cloned()
     }
 
     /// Calls `each` with what was written after the number `after` and up to `until`, in that
@@ -297,14 +297,14 @@ impl Memtable {
         }
     }
 
-    /// Memory used for entries. Marks count with what they took in the log, so that it ends and is
-    /// flushed also when there is nothing but marks.
+    /// Memory used for entries. Commit tags count with what they took in the log, so that it ends and is
+    /// flushed also when there is nothing but commit tags.
     pub(crate) fn bytes(&self) -> usize {
         let bytes = match &self.contents {
             Contents::Growing(Growing { entries, ranges }) => entries.bytes() + ranges.bytes(),
             Contents::Batch(batch) => batch.bytes(),
         };
-        bytes + self.mark_bytes.load(Ordering::Relaxed)
+        bytes + self.commit_tag_bytes.load(Ordering::Relaxed)
     }
 
     /// Memory that the first scan takes to put the entries in order.
@@ -334,14 +334,14 @@ impl Memtable {
         len > 0
     }
 
-    /// Whether there is neither an entry nor a range tombstone nor a mark.
+    /// Whether there is neither an entry nor a range tombstone nor a commit tag.
     pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0 && !self.has_ranges() && self.marks.lock()[0].is_none()
+        self.len() == 0 && !self.has_ranges() && self.commit_tags.lock()[0].is_none()
     }
 
     /// The highest sequence number, if there is anything.
     pub(crate) fn max_seq(&self) -> Option<SeqNo> {
-        let marked = self.marks.lock()[0].as_ref().map(|(seq, _)| *seq);
+        let marked = self.commit_tags.lock()[0].as_ref().map(|(seq, _)| *seq);
         let written = match &self.contents {
             Contents::Growing(Growing { entries, ranges }) => {
                 entries.max_seq().max(ranges.max_seq())

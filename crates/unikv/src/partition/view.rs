@@ -55,18 +55,18 @@ impl View {
         std::iter::once(&self.memtable).chain(&self.sealed)
     }
 
-    /// The newest mark of a caller among the writes up to `seq`.
-    pub(crate) fn mark(&self, seq: SeqNo) -> Option<Bytes> {
-        let in_memory = self.mark_in_memory(seq).map(|(_, mark)| mark);
-        let flushed = || self.version.counters.host_mark.as_ref();
-        in_memory.or_else(|| flushed().map(|mark| Bytes::copy_from_slice(mark)))
+    /// The newest commit tag of a caller among the writes up to `seq`.
+    pub(crate) fn commit_tag(&self, seq: SeqNo) -> Option<Bytes> {
+        let in_memory = self.commit_tag_in_memory(seq).map(|(_, commit_tag)| commit_tag);
+        let flushed = || self.version.counters.commit_tag.as_ref();
+        in_memory.or_else(|| flushed().map(|commit_tag| Bytes::copy_from_slice(commit_tag)))
     }
 
-    /// The newest mark of a caller among the writes up to `seq` that are in memtables, and the
+    /// The newest commit tag of a caller among the writes up to `seq` that are in memtables, and the
     /// number of its write.
-    pub(crate) fn mark_in_memory(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
+    pub(crate) fn commit_tag_in_memory(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
         let tables = self.memtables().map(|handle| &handle.table);
-        tables.filter_map(|table| table.numbered_mark(seq)).next()
+        tables.filter_map(|table| table.numbered_commit_tag(seq)).next()
     }
 
     /// The value that `key` has for a read. A tombstone says `None` as absence does.

@@ -299,8 +299,8 @@ impl Counters {
         set(&mut self.clock_ms, &edit.clock_ms);
         set(&mut self.hash_seed, &edit.hash_seed);
         set(&mut self.options, &edit.options);
-        if edit.host_mark.is_some() {
-            self.host_mark.clone_from(&edit.host_mark);
+        if edit.commit_tag.is_some() {
+            self.commit_tag.clone_from(&edit.commit_tag);
         }
         if edit.lifetime.is_some() {
             self.lifetime.clone_from(&edit.lifetime);

@@ -43,7 +43,7 @@ pub(crate) struct VersionEdit {
     /// The options that the files depend on.
     pub(crate) options: Option<Vec<u8>>,
     /// The host's bytes, committed with this edit.
-    pub(crate) host_mark: Option<Vec<u8>>,
+    pub(crate) commit_tag: Option<Vec<u8>>,
     /// In the first edit of a manifest: how many edits came before it in earlier manifests.
     pub(crate) edits_before: Option<u64>,
     /// What was counted since the database was created. Nothing depends on it.
@@ -124,7 +124,7 @@ mod tag {
     pub(super) const HASH_SEED: u16 = 5;
     pub(super) const NEXT_PARTITION: u16 = 6;
     pub(super) const OPTIONS: u16 = 7;
-    pub(super) const HOST_MARK: u16 = 8;
+    pub(super) const COMMIT_TAG: u16 = 8;
     pub(super) const EDITS_BEFORE: u16 = 9;
     pub(super) const KEYSPACE: u16 = 10;
     pub(super) const PARTITION: u16 = 11;
@@ -170,7 +170,7 @@ impl VersionEdit {
         }
         for (tag, bytes) in [
             (tag::OPTIONS, &self.options),
-            (tag::HOST_MARK, &self.host_mark),
+            (tag::COMMIT_TAG, &self.commit_tag),
         ] {
             if let Some(bytes) = bytes {
                 out.put(tag, bytes);
@@ -253,7 +253,7 @@ impl VersionEdit {
             hash_seed: edit.u64(tag::HASH_SEED)?,
             next_partition: edit.optional_number(tag::NEXT_PARTITION)?,
             options: owned(edit.bytes(tag::OPTIONS)?),
-            host_mark: owned(edit.bytes(tag::HOST_MARK)?),
+            commit_tag: owned(edit.bytes(tag::COMMIT_TAG)?),
             edits_before: edit.optional_number(tag::EDITS_BEFORE)?,
             lifetime: owned(edit.bytes(tag::LIFETIME)?),
             last_keyspace: entries::optional_u32(&edit, tag::LAST_KEYSPACE)?,

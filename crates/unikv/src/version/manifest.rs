@@ -46,7 +46,7 @@ pub(crate) struct Manifest {
     log: Option<LogWriter>,
     len: u64,
     edits: u64,
-    /// The end of the newest synced edit. The mark after it is not synced.
+    /// The end of the newest synced edit. The durable point after it is not synced.
     synced_end: u64,
     poisoned: Option<Error>,
 }

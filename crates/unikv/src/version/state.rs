@@ -166,8 +166,8 @@ pub(crate) struct Counters {
     pub(crate) clock_ms: u64,
     pub(crate) hash_seed: u64,
     pub(crate) options: Vec<u8>,
-    /// The newest mark of a caller among the writes in the files.
-    pub(crate) host_mark: Option<Vec<u8>>,
+    /// The newest commit tag of a caller among the writes in the files.
+    pub(crate) commit_tag: Option<Vec<u8>>,
     /// As in [`VersionEdit::lifetime`].
     pub(crate) lifetime: Option<Vec<u8>>,
     /// What the change feed needs of the manifest, if there is one.
@@ -367,7 +367,7 @@ impl Counters {
             clock_ms: Some(self.clock_ms),
             hash_seed: Some(self.hash_seed),
             options: Some(self.options.clone()),
-            host_mark: self.host_mark.clone(),
+            commit_tag: self.commit_tag.clone(),
             lifetime: self.lifetime.clone(),
             history: self.history.clone(),
             ..VersionEdit::default()

@@ -70,8 +70,8 @@ impl Maker {
         }
     }
 
-    /// One batch that puts a key into the default keyspace and into others, with a mark.
-    pub(in crate::damage) fn batch_in(&mut self, names: &[&str], n: u32, mark: &[u8]) {
+    /// One batch that puts a key into the default keyspace and into others, with a commit tag.
+    pub(in crate::damage) fn batch_in(&mut self, names: &[&str], n: u32, commit_tag: &[u8]) {
         let mut batch = Batch::new();
         let value = self.value(20).bytes();
         batch.put(key(n), &value);
@@ -81,8 +81,8 @@ impl Maker {
             batch.put_in(&self.keyspace(name), key(n), &value);
             changes.push((key_in(name, &key(n)), Some(value)));
         }
-        batch.set_mark(mark);
+        batch.set_commit_tag(commit_tag);
         self.db().write(&batch).expect("a batch over keyspaces");
-        self.done(changes, Some(mark));
+        self.done(changes, Some(commit_tag));
     }
 }

@@ -61,7 +61,7 @@ bugs! {
     FollowerMissesEdits,
     /// I5: the hash index of a follower lacks the tables of later flushes.
     FollowerIndexStale,
-    /// I5: a copy that a follower makes lacks the mark of writes that are in no table.
+    /// I5: a copy that a follower makes lacks the commit tag of writes that are in no table.
     FollowerCopiesNoMark,
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
@@ -88,7 +88,7 @@ bugs! {
     EditForgetsLog,
     /// I2: the edit of a flush claims all writes that are visible.
     FlushedSeqTooHigh,
-    /// I4: the edit of a flush commits the newest mark instead of that of its memtable.
+    /// I4: the edit of a flush commits the newest commit tag instead of that of its memtable.
     NewestMark,
     /// I2: numbers of files that a crash has left are given again.
     ReuseFileNumbers,

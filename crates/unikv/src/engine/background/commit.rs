@@ -250,14 +250,14 @@ impl Background {
         let later = self.write.keep_for_followers(oldest);
         self.write.sync_for_window();
         let memtables = || oldest.iter().map(|handle| &handle.table);
-        let mark = memtables().find_map(|table| table.mark(SeqNo::MAX));
+        let commit_tag = memtables().find_map(|table| table.commit_tag(SeqNo::MAX));
         let last_seq = memtables().filter_map(|table| table.max_seq()).max();
         let visible = || Some(SeqNo(self.read.visible_seq.load(Ordering::Acquire)));
         let edit = VersionEdit {
             record_files,
             tables: placed.iter().flat_map(|p| p.places.clone()).collect(),
             last_seq: slip!(FlushedSeqTooHigh, visible(), last_seq),
-            host_mark: slip!(NewestMark, view.mark(SeqNo::MAX), mark).map(Vec::from),
+            commit_tag: slip!(NewestMark, view.commit_tag(SeqNo::MAX), commit_tag).map(Vec::from),
             wal_low_water: low_water,
             later,
             ..VersionEdit::default()

@@ -21,7 +21,7 @@ use crate::engine::write::streams::{SHORT_BYTES, Source, after_first};
 use crate::error::{Error, Result};
 use crate::jobs::ingest::{Content, IngestPlan, IngestWriter};
 use crate::jobs::{JobContext, Needs};
-use crate::memtable::{Batch, Lifetime, check_mark, check_put};
+use crate::memtable::{Batch, Lifetime, check_commit_tag, check_put};
 use crate::options::Durability;
 use crate::record::RecordFile;
 use entry::{Expiry, SortedEntry};
@@ -44,7 +44,7 @@ pub(crate) struct Ingest<'a> {
     reads: Option<&'a Arc<ReadSet>>,
     context: JobContext<'a>,
     writer: IngestWriter,
-    mark: Option<Vec<u8>>,
+    commit_tag: Option<Vec<u8>>,
     user_bytes: u64,
     /// The edit may be durable.
     commit_tried: bool,
@@ -68,7 +68,7 @@ impl<'a> Ingest<'a> {
             reads: None,
             context: background.job_context(background.until_closed(), Needs::default()),
             writer: IngestWriter::default(),
-            mark: None,
+            commit_tag: None,
             user_bytes: 0,
             commit_tried: false,
             usual: background.write.default_lifetime(keyspace)?,
@@ -78,10 +78,10 @@ impl<'a> Ingest<'a> {
         })
     }
 
-    /// Commits a mark with it.
-    pub(crate) fn set_mark(&mut self, mark: &[u8]) -> Result<()> {
-        check_mark(mark)?;
-        self.mark = Some(mark.to_vec());
+    /// Commits a commit tag with it.
+    pub(crate) fn set_commit_tag(&mut self, commit_tag: &[u8]) -> Result<()> {
+        check_commit_tag(commit_tag)?;
+        self.commit_tag = Some(commit_tag.to_vec());
         Ok(())
     }
 
@@ -194,9 +194,9 @@ impl<'a> Ingest<'a> {
     pub(crate) fn commit_all<T: SortedEntry, E: From<Error>>(
         mut self,
         entries: impl IntoIterator<Item = std::result::Result<T, E>>,
-        mark: Option<&[u8]>,
+        commit_tag: Option<&[u8]>,
     ) -> std::result::Result<u64, E> {
-        mark.map_or(Ok(()), |mark| self.set_mark(mark))?;
+        commit_tag.map_or(Ok(()), |commit_tag| self.set_commit_tag(commit_tag))?;
         for entry in entries {
             let entry = entry?;
             self.add(entry.key(), entry.value(), entry.expiry())?;
@@ -211,7 +211,7 @@ impl<'a> Ingest<'a> {
         self.check_failed()?;
         let metas = self.writer.finish()?;
         if metas.is_empty() {
-            return self.commit_mark_alone();
+            return self.commit_tag_alone();
         }
         let open = |meta| {
             Arc::new(RecordFile::open(
@@ -257,10 +257,10 @@ impl<'a> Ingest<'a> {
         Ok(self.writer.records())
     }
 
-    fn commit_mark_alone(&self) -> Result<u64> {
-        if let Some(mark) = &self.mark {
+    fn commit_tag_alone(&self) -> Result<u64> {
+        if let Some(commit_tag) = &self.commit_tag {
             let mut batch = Batch::new();
-            batch.set_mark(mark);
+            batch.set_commit_tag(commit_tag);
             self.background
                 .write
                 .write(&batch, Durability::Sync.into(), None)?;
@@ -312,8 +312,8 @@ impl<'a> Ingest<'a> {
                     checked?;
                 }
                 self.commit_tried = true;
-                let mark = self.mark.take();
-                self.commit_ingest(&mut commit, &mut catalog, plan, mark)
+                let commit_tag = self.commit_tag.take();
+                self.commit_ingest(&mut commit, &mut catalog, plan, commit_tag)
                     .inspect_err(|_| background.catalog.quarantine(&mut catalog, &self.context))?;
                 return Ok(true);
             }

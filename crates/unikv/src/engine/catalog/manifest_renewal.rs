@@ -128,7 +128,7 @@ mod tests {
         for round in 0..3 {
             churn(&db, &mut model, &mut rng, 200);
             let mut batch = Batch::new();
-            db.write(batch.set_mark(format!("mark {round}"))).unwrap();
+            db.write(batch.set_commit_tag(format!("mark {round}"))).unwrap();
             db.flush().unwrap();
         }
         db.wait_until_idle().unwrap();
@@ -143,7 +143,7 @@ mod tests {
             .unwrap();
         let (_, after) = listed_by_manifest(&machine);
         assert!(before.wal_low_water > Some(FileNumber(0)), "{before:?}");
-        assert_eq!(before.host_mark.as_deref(), Some(&b"mark 2"[..]));
+        assert_eq!(before.commit_tag.as_deref(), Some(&b"mark 2"[..]));
         // It has taken a number, counts as an edit itself, and its figures are newer.
         assert!(after.next_file > before.next_file);
         let expected = VersionEdit {
@@ -160,6 +160,6 @@ mod tests {
         };
         let (db, _) = machine.open(small());
         same(&db, &model);
-        assert_eq!(db.mark().as_deref(), Some(&b"mark 2"[..]));
+        assert_eq!(db.commit_tag().as_deref(), Some(&b"mark 2"[..]));
     }
 }

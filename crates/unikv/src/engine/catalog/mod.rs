@@ -110,7 +110,7 @@ impl Catalog {
         edit.lifetime = Some(lifetime.encode());
         let now = self.core.now();
         if self.core.clock.is_needed() {
-            // An edit takes the place of the mark that would be due within a minute.
+            // An edit takes the place of the commit tag that would be due within a minute.
             edit.clock_ms = Some(self.core.clock.note_ms());
         }
         let mut index = |partition, generation| indexes.get(&(partition, generation)).cloned();

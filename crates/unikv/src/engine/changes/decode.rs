@@ -18,8 +18,8 @@ use std::path::Path;
 pub struct Change {
     /// Everything up to this change has been seen.
     pub token: Token,
-    /// The mark that was committed with it ([`Batch::set_mark`](crate::Batch::set_mark)).
-    pub mark: Option<Bytes>,
+    /// The commit tag that was committed with it ([`Batch::set_commit_tag`](crate::Batch::set_commit_tag)).
+    pub commit_tag: Option<Bytes>,
     /// What has changed.
     pub what: What,
 }
@@ -150,7 +150,7 @@ pub(super) fn of_write(
     write.check_count(ops.len() as u64, || path.to_owned())?;
     Ok(Change {
         token,
-        mark: write.host_mark.map(Bytes::copy_from_slice),
+        commit_tag: write.commit_tag.map(Bytes::copy_from_slice),
         what: What::Write(ops),
     })
 }
@@ -232,7 +232,7 @@ pub(super) fn of_logged(token: Token, logged: &LoggedChange) -> Change {
     };
     Change {
         token,
-        mark: logged.mark.as_ref().map(copy),
+        commit_tag: logged.commit_tag.as_ref().map(copy),
         what,
     }
 }

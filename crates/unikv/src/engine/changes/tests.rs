@@ -24,7 +24,7 @@ type Spaces = BTreeMap<u32, (String, Map)>;
 struct Follower {
     token: Token,
     spaces: Spaces,
-    mark: Option<Vec<u8>>,
+    commit_tag: Option<Vec<u8>>,
     unsynced: bool,
     seen: u64,
 }
@@ -49,7 +49,7 @@ impl Follower {
         Follower {
             token: db.token().unwrap(),
             spaces: state(db),
-            mark: db.mark().map(Vec::from),
+            commit_tag: db.commit_tag().map(Vec::from),
             unsynced,
             seen: 0,
         }
@@ -74,8 +74,8 @@ impl Follower {
     fn apply(&mut self, db: &Db, change: Change) {
         self.token = change.token;
         self.seen += 1;
-        if let Some(mark) = change.mark {
-            self.mark = Some(mark.to_vec());
+        if let Some(commit_tag) = change.commit_tag {
+            self.commit_tag = Some(commit_tag.to_vec());
         }
         match change.what {
             What::Write(ops) => ops.into_iter().for_each(|op| self.apply_op(op)),
@@ -147,7 +147,7 @@ impl Follower {
         db.sync().unwrap();
         self.catch_up(db).unwrap();
         assert_eq!(self.spaces, state(db));
-        assert_eq!(self.mark, db.mark().map(Vec::from));
+        assert_eq!(self.commit_tag, db.commit_tag().map(Vec::from));
     }
 }
 
@@ -189,7 +189,7 @@ fn change(db: &Db, rng: &mut SmallRng) -> crate::Result<()> {
                 }
             }
             if rng.random() {
-                ingest.set_mark(key(rng))?;
+                ingest.set_commit_tag(key(rng))?;
             }
             ingest.commit().map(drop)
         }
@@ -211,7 +211,7 @@ fn change(db: &Db, rng: &mut SmallRng) -> crate::Result<()> {
             for _ in 0..rng.random_range(1..6) {
                 batch.put_in(&space, key(rng), value(rng)).delete(key(rng));
             }
-            batch.set_mark(key(rng));
+            batch.set_commit_tag(key(rng));
             db.write_with(&batch, Durability::Sync)
         }
         8..12 => space.delete(key(rng)),
@@ -524,7 +524,7 @@ fn a_record_that_says_more_operations_than_it_holds_is_damage() {
     let write = WalWrite {
         base_seq: SeqNo(1),
         count: u32::MAX,
-        host_mark: None,
+        commit_tag: None,
         ops: &[],
     };
     let path = Path::new("/db/000001.wal");

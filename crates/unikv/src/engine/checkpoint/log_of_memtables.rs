@@ -4,7 +4,7 @@
 //! # Invariants
 //! - Each write that is wanted is in it, under its number, and no other. Writes that were made
 //!   together may stand apart: the whole segment is durable before anybody can open the copy.
-//! - The newest mark stands in the record that ends with the mark's number.
+//! - The newest commit tag stands in the record that ends with the commit tag's number.
 //!
 //! No locks.
 
@@ -25,25 +25,25 @@ pub(crate) struct Wanted {
     pub(crate) memtables: Vec<MemtableHandle>,
     /// The writes after the first number, up to the second.
     pub(crate) numbers: (SeqNo, SeqNo),
-    /// The newest mark of these, and its number.
-    pub(crate) mark: Option<(SeqNo, Bytes)>,
+    /// The newest commit tag of these, and its number.
+    pub(crate) commit_tag: Option<(SeqNo, Bytes)>,
 }
 
 /// Writes the segment `number` in the directory of `store`: durable then, but for its name.
 pub(super) fn write(store: &FileStore, number: FileNumber, wanted: &Wanted) -> Result<()> {
     let (after, until) = wanted.numbers;
-    let mark = wanted.mark.clone();
+    let commit_tag = wanted.commit_tag.clone();
     let mut records = Records {
         log: WalWriter::create(store, number, None, 0, None, None)?,
         ops: Vec::new(),
         base: SeqNo(0),
         count: 0,
-        mark: mark.filter(|(seq, _)| *seq > after),
+        commit_tag: commit_tag.filter(|(seq, _)| *seq > after),
     };
     for MemtableHandle { table, .. } in &wanted.memtables {
         table.each_written(after, until, |entry| records.add(entry))?;
     }
-    records.end_with_mark()?;
+    records.end_with_commit_tag()?;
     let synced = records.log.sync_handle().sync();
     synced.map_err(|e| Error::io("sync", records.log.path(), e))
 }
@@ -54,8 +54,8 @@ struct Records {
     ops: Vec<u8>,
     base: SeqNo,
     count: u32,
-    /// The mark that is still to be written.
-    mark: Option<(SeqNo, Bytes)>,
+    /// The commit tag that is still to be written.
+    commit_tag: Option<(SeqNo, Bytes)>,
 }
 
 impl Records {
@@ -65,8 +65,8 @@ impl Records {
     }
 
     fn add(&mut self, entry: &MemEntry<'_>) -> Result<()> {
-        if self.mark.as_ref().is_some_and(|(at, _)| *at < entry.seq) {
-            self.end_with_mark()?;
+        if self.commit_tag.as_ref().is_some_and(|(at, _)| *at < entry.seq) {
+            self.end_with_commit_tag()?;
         } else if self.next() != entry.seq.0 || self.ops.len() >= RECORD_BYTES {
             self.end(None)?;
         }
@@ -79,31 +79,31 @@ impl Records {
         Ok(())
     }
 
-    /// Ends the record, with the mark if that is of its last write, and else with one after it.
-    fn end_with_mark(&mut self) -> Result<()> {
-        let Some((seq, mark)) = self.mark.take() else {
+    /// Ends the record, with the commit tag if that is of its last write, and else with one after it.
+    fn end_with_commit_tag(&mut self) -> Result<()> {
+        let Some((seq, commit_tag)) = self.commit_tag.take() else {
             return self.end(None);
         };
         if self.count == 0 || self.next() != seq.0 + 1 {
             self.end(None)?;
             self.base = seq;
-            return self.write(Some(&mark));
+            return self.write(Some(&commit_tag));
         }
-        self.end(Some(&mark))
+        self.end(Some(&commit_tag))
     }
 
-    fn end(&mut self, mark: Option<&[u8]>) -> Result<()> {
+    fn end(&mut self, commit_tag: Option<&[u8]>) -> Result<()> {
         match self.count {
             0 => Ok(()),
-            _ => self.write(mark),
+            _ => self.write(commit_tag),
         }
     }
 
-    fn write(&mut self, mark: Option<&[u8]>) -> Result<()> {
+    fn write(&mut self, commit_tag: Option<&[u8]>) -> Result<()> {
         let write = WalWrite {
             base_seq: self.base,
             count: self.count,
-            host_mark: mark,
+            commit_tag: commit_tag,
             ops: &self.ops,
         };
         if WalWriter::is_large(write.ops) {

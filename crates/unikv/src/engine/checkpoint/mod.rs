@@ -120,8 +120,8 @@ impl Checkpoints {
             // Nothing is being written: all that has a number is visible, and in view and log.
             let view = self.read.view.load_full();
             let seq = SeqNo(self.read.visible_seq.load(Ordering::Acquire));
-            // A memtable forgets marks that later ones have replaced.
-            let marked = (seq, view.mark(seq));
+            // A memtable forgets commit tags that later ones have replaced.
+            let marked = (seq, view.commit_tag(seq));
             let logs = parts_of_log(&listed, &view);
             drop(commit);
             let numbers = Numbers {

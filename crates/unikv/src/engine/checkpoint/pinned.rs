@@ -59,7 +59,7 @@ pub(crate) struct DataFile<'a> {
 pub(crate) struct Pinned<'a> {
     pub(super) core: &'a Core,
     pub(crate) seq: SeqNo,
-    pub(crate) mark: Option<Bytes>,
+    pub(crate) commit_tag: Option<Bytes>,
     /// The time of the database, in milliseconds since 1970.
     pub(crate) time_ms: u64,
     manifest: FileNumber,
@@ -120,7 +120,7 @@ impl<'a> Pinned<'a> {
     pub(crate) fn new(
         core: &'a Core,
         view: &View,
-        (seq, mark): (SeqNo, Option<Bytes>),
+        (seq, commit_tag): (SeqNo, Option<Bytes>),
         numbers: Numbers,
         log: Log<'a>,
     ) -> Pinned<'a> {
@@ -152,7 +152,7 @@ impl<'a> Pinned<'a> {
         Pinned {
             core,
             seq,
-            mark,
+            commit_tag,
             time_ms,
             manifest: numbers.manifest,
             snapshot,

@@ -15,10 +15,10 @@ pub struct Checkpoint {
     pub dir: PathBuf,
     /// It holds every write up to this sequence number, and none after it.
     pub seq: u64,
-    /// The mark of the newest of these writes that had one: see [`Batch::set_mark`].
+    /// The commit tag of the newest of these writes that had one: see [`Batch::set_commit_tag`].
     ///
-    /// [`Batch::set_mark`]: crate::Batch::set_mark
-    pub mark: Option<Bytes>,
+    /// [`Batch::set_commit_tag`]: crate::Batch::set_commit_tag
+    pub commit_tag: Option<Bytes>,
     /// When it was made by the clock of the database, in milliseconds since 1970.
     pub time_ms: u64,
     /// Its files. None of them changes as long as the checkpoint is not opened.
@@ -50,7 +50,7 @@ impl Checkpoint {
         Checkpoint {
             dir: dir.to_owned(),
             seq: pinned.seq.0,
-            mark: pinned.mark.clone(),
+            commit_tag: pinned.commit_tag.clone(),
             time_ms: pinned.time_ms,
             files: Vec::new(),
             copied_because: None,

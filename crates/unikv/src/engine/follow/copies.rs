@@ -44,15 +44,15 @@ impl Follow {
         let mut memtables: Vec<MemtableHandle> = view.memtables().cloned().collect();
         memtables.reverse();
         let flushed = view.version.counters.flushed_seq;
-        let marked = shown.mark_in_memory.clone();
+        let tagged = shown.commit_tag_in_memory.clone();
         let wanted = Wanted {
             memtables,
             numbers: (flushed, shown.seq),
-            mark: marked.filter(|(at, _)| *at > flushed && !seeded!(FollowerCopiesNoMark)),
+            commit_tag: tagged.filter(|(at, _)| *at > flushed && !seeded!(FollowerCopiesNoMark)),
         };
         let log = Log::Read(wanted, FileNumber(last + 1));
-        let marked = (shown.seq, shown.mark.clone());
-        Pinned::new(self.core(), &view, marked, numbers, log)
+        let tagged = (shown.seq, shown.commit_tag.clone());
+        Pinned::new(self.core(), &view, tagged, numbers, log)
     }
 }
 

@@ -170,8 +170,8 @@ impl LogMemtables {
                 return Ok(());
             };
             *expires |= replay.insert_ops(segment, &newest.handle, write, keyspaces)?;
-            if let Some(mark) = write.host_mark {
-                newest.handle.table.note_mark(write.last_seq(), mark);
+            if let Some(commit_tag) = write.commit_tag {
+                newest.handle.table.note_commit_tag(write.last_seq(), commit_tag);
             }
             newest.last = write.last_seq();
             Ok(())

@@ -297,8 +297,8 @@ impl Shared {
         // Where memory is short, what older states hold goes with those who hold them.
         let _is_short = core.memory.look_at(&view);
         Shown {
-            mark: view.mark(seq),
-            mark_in_memory: view.mark_in_memory(seq),
+            commit_tag: view.commit_tag(seq),
+            commit_tag_in_memory: view.commit_tag_in_memory(seq),
             read: ReadState::new(core, &self.space, &self.backpressure, view, seq),
             seq,
             is_live,

@@ -50,9 +50,9 @@ pub(super) struct Shared {
 pub(crate) struct Shown {
     pub(crate) read: Arc<ReadState>,
     pub(crate) seq: SeqNo,
-    pub(crate) mark: Option<Bytes>,
+    pub(crate) commit_tag: Option<Bytes>,
     /// The same and its number, if it is in a memtable: later writes may take its place there.
-    pub(super) mark_in_memory: Option<(SeqNo, Bytes)>,
+    pub(super) commit_tag_in_memory: Option<(SeqNo, Bytes)>,
     /// Whether there was a writer.
     pub(super) is_live: bool,
 }

@@ -66,7 +66,7 @@ fn same(of: &impl Readable, model: &Model) {
 fn same_as(follower: &Follower, db: &Db) {
     follower.refresh().unwrap();
     assert_eq!(follower.keyspaces(), db.keyspaces());
-    assert_eq!(follower.mark(), db.mark());
+    assert_eq!(follower.commit_tag(), db.commit_tag());
     for name in db.keyspaces() {
         let (there, here) = (db.find_keyspace(&name), follower.keyspace(&name));
         assert!(all(&here.unwrap()) == all(&there.unwrap()), "{name}");
@@ -168,11 +168,11 @@ fn an_ingest_is_shown_with_its_mark_or_not_at_all() {
     let last = SeqNo(db.0.engine.read.visible_seq.load(Ordering::Acquire));
     published.seq(SeqNo(last.0 - 1));
     let refreshed = follower.refresh();
-    let shown = (follower.mark(), follower.get("ingested").unwrap());
+    let shown = (follower.commit_tag(), follower.get("ingested").unwrap());
     assert!(refreshed.is_err() && shown == (None, None), "{shown:?}");
     published.seq(last);
     same_as(&follower, &db);
-    assert_eq!(follower.mark().as_deref(), Some(&b"mark"[..]));
+    assert_eq!(follower.commit_tag().as_deref(), Some(&b"mark"[..]));
 }
 
 #[test]
@@ -246,13 +246,13 @@ fn keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed() {
             4 => {
                 let mut batch = Batch::new();
                 batch.put(key(&mut rng), "marked");
-                db.write(batch.set_mark(format!("mark {round}"))).unwrap();
+                db.write(batch.set_commit_tag(format!("mark {round}"))).unwrap();
             }
             5 => {
                 let entries =
                     (0..40).map(|i| (format!("key{:03}", i * 5), Some(vec![round as u8; 60])));
-                let mark = format!("ingested {round}");
-                db.ingest_sorted(entries.map(crate::Result::Ok), Some(mark.as_bytes()))
+                let commit_tag = format!("ingested {round}");
+                db.ingest_sorted(entries.map(crate::Result::Ok), Some(commit_tag.as_bytes()))
                     .unwrap();
             }
             6 => db.flush().unwrap(),

@@ -79,7 +79,7 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
     let repository = Repository::at_in(outside.clone(), "/backups");
     for round in 0..3 {
         churn(&db, &mut model, &mut rng, 300);
-        db.write(Batch::new().set_mark(round.to_string())).unwrap();
+        db.write(Batch::new().set_commit_tag(round.to_string())).unwrap();
         let made = db.checkpoint(format!("/copy{round}")).unwrap();
         assert_eq!(made.linked_bytes(), 0);
         assert!(made.copied_because.unwrap().contains("in memory"));
@@ -94,7 +94,7 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
             assert!(Db::check_in(&env, &dir).unwrap().is_clean());
             let own = Db::open_in(env, &dir, Options::default()).unwrap();
             same(&own, &model);
-            assert_eq!(own.mark().as_deref(), Some(round.to_string().as_bytes()));
+            assert_eq!(own.commit_tag().as_deref(), Some(round.to_string().as_bytes()));
         }
         runtime.run_one();
     }

@@ -117,7 +117,7 @@ impl WritePath {
         self.write_without_large(ops, batch, least, options, reads)
     }
 
-    /// Commits operations, whose puts of at least `least` bytes go to files first, with the mark of
+    /// Commits operations, whose puts of at least `least` bytes go to files first, with the commit tag of
     /// `batch`, and for its database.
     fn write_without_large<'a>(
         &self,
@@ -136,8 +136,8 @@ impl WritePath {
         let _use = self.staging.begin(&self.core)?;
         let mode = self.mode(options);
         let mut staged = self.stage(ops, mode.no_wait)?;
-        if let Some(mark) = batch.mark() {
-            staged.batch.set_mark(mark);
+        if let Some(commit_tag) = batch.commit_tag() {
+            staged.batch.set_commit_tag(commit_tag);
         }
         if let Some(owner) = batch.owner() {
             staged.batch.belong_to(owner);

@@ -8,7 +8,7 @@ use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::core::Core;
 use crate::engine::recent::reads::ReadSet;
-use crate::engine::write::marks::note_mark;
+use crate::engine::write::commit_tags::note_commit_tag;
 use crate::engine::write::queue::{Request, Write};
 use crate::engine::write::{Commit, WritePath};
 use crate::error::{Error, Result};
@@ -91,7 +91,7 @@ impl WritePath {
                 self.core.suspend_for_good(error);
             })?;
         }
-        note_mark(commit, group, first);
+        note_commit_tag(commit, group, first);
         debug_assert_eq!(SeqNo(seq.0 - 1), commit.last_seq);
         Ok(())
     }
@@ -150,7 +150,7 @@ fn append_batches(
         let write = WalWrite {
             base_seq: seq,
             count: batch.len() as u32,
-            host_mark: batch.mark(),
+            commit_tag: batch.commit_tag(),
             ops: batch.ops_bytes(),
         };
         if WalWriter::is_large(write.ops) {

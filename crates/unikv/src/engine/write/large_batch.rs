@@ -139,8 +139,8 @@ impl WritePath {
                 .visible_seq
                 .store(commit.last_seq.0, Ordering::Release);
         }
-        if let Some(mark) = batch.mark() {
-            handle.table.note_mark(commit.last_seq, mark);
+        if let Some(commit_tag) = batch.commit_tag() {
+            handle.table.note_commit_tag(commit.last_seq, commit_tag);
         }
         self.core.counters.count_writes(std::iter::once(batch));
         self.link(commit, handle, large.freed);

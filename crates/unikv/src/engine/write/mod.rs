@@ -16,7 +16,7 @@ pub(crate) mod expiry;
 mod full_disk;
 pub(crate) mod group;
 pub(crate) mod large_batch;
-pub(crate) mod marks;
+pub(crate) mod commit_tags;
 pub(crate) mod queue;
 pub(crate) mod streams;
 pub(crate) mod waits;
@@ -288,10 +288,10 @@ impl WritePath {
         }
         self.sync_wal()?;
         let mut commit = self.commit.lock();
-        let Some(mark) = self.wal_sync.durable_point() else {
+        let Some(commit_tag) = self.wal_sync.durable_point() else {
             return Ok(());
         };
-        self.append_note(&mut commit, |wal| wal.stage_point(mark))
+        self.append_note(&mut commit, |wal| wal.stage_point(commit_tag))
     }
 }
 

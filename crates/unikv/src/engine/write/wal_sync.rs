@@ -257,12 +257,12 @@ impl WalSync {
                 return Err(error);
             }
             let offset = segment.durable.load(Ordering::Relaxed);
-            let mark = DurablePoint {
+            let point = DurablePoint {
                 file: segment.number,
                 offset,
             };
             let uid = segment.uid;
-            *self.durable.lock() = Some(DurableSegment { mark, uid });
+            *self.durable.lock() = Some(DurableSegment { point, uid });
             // What follows another segment is written no more.
             if nth < newest {
                 segment.close();
@@ -288,9 +288,9 @@ impl WalSync {
         !recovered.any(|segment| segment.number == number)
     }
 
-    /// Everything before this mark is durable.
+    /// Everything before this durable point is durable.
     pub(crate) fn durable_point(&self) -> Option<DurablePoint> {
-        self.durable_segment().map(|durable| durable.mark)
+        self.durable_segment().map(|durable| durable.point)
     }
 
     /// The same, and of which file that is said.

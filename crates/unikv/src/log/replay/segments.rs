@@ -1,5 +1,5 @@
 //! The segments of the log as they lie in the directory: their beginnings, the chain through them,
-//! and the judgement of breaks by the durable marks that are found in them.
+//! and the judgement of breaks by the durable points that are found in them.
 
 use super::super::wal::{KIND_START, SegmentEnd, SegmentStart};
 use super::super::{DurablePoint, DurableSegment, LogItem, LogReader};
@@ -262,17 +262,17 @@ pub(super) fn lacks(
     last: Option<SegmentEnd>,
     durable: DurableSegment,
 ) -> Option<Break> {
-    let DurableSegment { mark, uid } = durable;
+    let DurableSegment { point, uid } = durable;
     let is_other = |segment: &Segment| {
         let uids = segment.begins().map(|(own, _)| own != uid);
-        segment.number == mark.file && uids == Some(true)
+        segment.number == point.file && uids == Some(true)
     };
     let (file, offset, reason) = match last {
-        _ if present.iter().any(is_other) => (mark.file, 0, "the manifest lists another file"),
-        None => (mark.file, 0, "this segment of the log is missing"),
+        _ if present.iter().any(is_other) => (point.file, 0, "the manifest lists another file"),
+        None => (point.file, 0, "this segment of the log is missing"),
         Some(last) => (last.number, last.end, "the log ends here"),
     };
-    mark.covers(file, offset).then(|| Break {
+    point.covers(file, offset).then(|| Break {
         file,
         path: store.dir().join(file_names::wal(file)),
         offset,
@@ -281,7 +281,7 @@ pub(super) fn lacks(
     })
 }
 
-/// Corruption if a durable mark found anywhere, or `listed` in the manifest, lies above one of the
+/// Corruption if a durable point found anywhere, or `listed` in the manifest, lies above one of the
 /// breaks.
 pub(super) fn judge(
     store: &FileStore,
@@ -293,29 +293,29 @@ pub(super) fn judge(
         return Ok(());
     };
     // Records before a break in its file cannot claim what stands after them.
-    let mut mark = listed;
+    let mut point = listed;
     for segment in present.iter().filter(|s| s.number >= first.file) {
-        mark = mark.max(greatest_point(store, present, segment)?);
+        point = point.max(greatest_point(store, present, segment)?);
     }
-    let Some(mark) = mark else {
+    let Some(point) = point else {
         return Ok(());
     };
-    let is_damage = |b: &&Break| mark.covers(b.file, b.offset) && !seeded!(CutBelowMark);
+    let is_damage = |b: &&Break| point.covers(b.file, b.offset) && !seeded!(CutBelowMark);
     match breaks.iter().filter(is_damage).min_by_key(|b| b.file) {
         None => Ok(()),
         Some(damaged) => {
             let what = format!(
                 "{}, although the log was durable up to offset {} of {}",
                 damaged.reason,
-                mark.offset,
-                file_names::wal(mark.file)
+                point.offset,
+                file_names::wal(point.file)
             );
             Err(Error::corruption(&damaged.path, damaged.offset, what))
         }
     }
 }
 
-/// The greatest mark in any record of a segment that verifies, wherever it stands.
+/// The greatest durable point in any record of a segment that verifies, wherever it stands.
 fn greatest_point(
     store: &FileStore,
     present: &[Segment],
@@ -362,7 +362,7 @@ pub(crate) fn each_sound(
     }
 }
 
-/// The greatest mark in any record that `reader` finds.
+/// The greatest durable point in any record that `reader` finds.
 fn scan_points(reader: &mut LogReader) -> Result<Option<DurablePoint>> {
     each_sound(reader, |_, _, _| Ok(()))?;
     Ok(reader.greatest_point())

@@ -31,7 +31,7 @@ fn path(number: u64) -> PathBuf {
     Path::new(DIR).join(file_names::wal(FileNumber(number)))
 }
 
-fn mark(file: u64, offset: u64) -> DurablePoint {
+fn point(file: u64, offset: u64) -> DurablePoint {
     DurablePoint {
         file: FileNumber(file),
         offset,
@@ -61,7 +61,7 @@ fn write_of(seq: u64, count: u32, ops: &[u8]) -> WalWrite<'_> {
     WalWrite {
         base_seq: SeqNo(seq),
         count,
-        host_mark: None,
+        commit_tag: None,
         ops,
     }
 }
@@ -162,7 +162,7 @@ impl Log {
     }
 
     fn end(&self) -> DurablePoint {
-        mark(self.wal.segment_end().number.0, self.wal.end())
+        point(self.wal.segment_end().number.0, self.wal.end())
     }
 }
 
@@ -275,7 +275,7 @@ fn torn_and_strange_tails_are_cut_and_reported() {
     }
 }
 
-/// Every bit of every file, the file headers and links included: below the mark its damage is
+/// Every bit of every file, the file headers and links included: below the durable point its damage is
 /// corruption, above it the log is cut to a prefix.
 #[test]
 fn every_flipped_bit_below_the_mark_is_corruption_and_above_it_a_cut() {
@@ -343,7 +343,7 @@ fn a_changed_byte_of_the_newest_segments_header_is_corruption() {
     }
 }
 
-/// A mark after the damage counts wherever it stands: as the torn last record's header, in a
+/// A durable point after the damage counts wherever it stands: as the torn last record's header, in a
 /// record of its own, in a later segment.
 #[test]
 fn marks_after_the_damage_count() {
@@ -390,7 +390,7 @@ fn a_missing_segment_is_corruption_where_a_mark_covers_it_and_else_a_cut() {
     assert_eq!((cut.path, cut.offset), (path(5), 0));
     assert_eq!(cut.bytes, vfs.len(&path(9)).unwrap());
 
-    log.write_claiming(mark(5, 120));
+    log.write_claiming(point(5, 120));
     let error = corruption(&vfs, 5);
     assert!(error.to_string().contains("missing"), "{error}");
 }
@@ -474,7 +474,7 @@ fn records_after_a_linked_end_are_ignored() {
             _ => Fault::None,
         }));
         let acknowledged = log.names.clone();
-        log.stage(Some(mark(9, 96)));
+        log.stage(Some(point(9, 96)));
         log.stage(None);
         log.wal.write_staged().unwrap_err();
         vfs.clear_faults();
@@ -649,7 +649,7 @@ fn a_segment_of_another_log_in_the_place_of_one_breaks_the_chain() {
     assert_eq!((cut.path, cut.offset), (path(5), 0));
     assert!(cut.reason.contains("another file"), "{}", cut.reason);
 
-    log.write_claiming(mark(5, 120));
+    log.write_claiming(point(5, 120));
     corruption(&vfs, 5);
 }
 
@@ -728,7 +728,7 @@ fn a_segment_that_its_successor_saw_end_otherwise_is_corruption() {
     }
 }
 
-/// A log that has lost its end, its only mark or all of itself looks like one that was just begun.
+/// A log that has lost its end, its only durable point or all of itself looks like one that was just begun.
 #[test]
 fn a_log_that_ends_before_the_mark_in_the_manifest_is_corruption() {
     let vfs = SimVfs::new();
@@ -737,13 +737,13 @@ fn a_log_that_ends_before_the_mark_in_the_manifest_is_corruption() {
     let first = log.wal.end();
     log.write();
     let durable = DurableSegment {
-        mark: DurablePoint {
+        point: DurablePoint {
             file: FileNumber(2),
             offset: log.wal.end(),
         },
         uid: log.wal.segment_end().uid,
     };
-    let end = durable.mark.offset as usize;
+    let end = durable.point.offset as usize;
     log.write();
     let whole = vfs.read_file(&path(2)).unwrap();
     let replay_with = |durable| {
@@ -762,7 +762,7 @@ fn a_log_that_ends_before_the_mark_in_the_manifest_is_corruption() {
         assert_eq!(error.file(), Some(&*path(2)), "{len}: {error}");
         // A segment that is not needed any more may say what it likes.
         let older = DurableSegment {
-            mark: DurablePoint {
+            point: DurablePoint {
                 file: FileNumber(1),
                 offset: 1 << 40,
             },
@@ -801,15 +801,15 @@ fn large_writes_and_errors_of_the_sink_go_through() {
     let ops = vec![7; 3 << 20];
     assert!(WalWriter::is_large(&ops));
     wal.stage(&write_of(1, 2, b"staged"), None);
-    let host_mark = Some(&b"mark"[..]);
+    let commit_tag = Some(&b"mark"[..]);
     let large = write_of(3, 4, &ops);
-    wal.write_large(&WalWrite { host_mark, ..large }, None)
+    wal.write_large(&WalWrite { commit_tag, ..large }, None)
         .unwrap();
-    // A mark alone takes a number, too.
+    // A commit tag alone takes a number, too.
     let mark_alone = write_of(7, 0, b"");
     wal.stage(
         &WalWrite {
-            host_mark,
+            commit_tag,
             ..mark_alone
         },
         None,
@@ -821,15 +821,15 @@ fn large_writes_and_errors_of_the_sink_go_through() {
         &[FileNumber(1)],
         from(NO_LOW_WATER),
         &mut |_, write| {
-            let mark = write.host_mark.map(<[u8]>::to_vec);
-            found.push((write.base_seq.0, write.count, write.ops.len(), mark));
+            let tag = write.commit_tag.map(<[u8]>::to_vec);
+            found.push((write.base_seq.0, write.count, write.ops.len(), tag));
             Ok(())
         },
     );
     let outcome = outcome.unwrap();
-    let mark = Some(b"mark".to_vec());
-    let (first, second) = ((1, 2, 6, None), (3, 4, 3 << 20, mark.clone()));
-    assert_eq!(found, [first, second, (7, 0, 0, mark)]);
+    let tag = Some(b"mark".to_vec());
+    let (first, second) = ((1, 2, 6, None), (3, 4, 3 << 20, tag.clone()));
+    assert_eq!(found, [first, second, (7, 0, 0, tag)]);
     assert_eq!((outcome.ops, outcome.last_seq), (6, SeqNo(7)));
 
     let refused = replay(&store, &[FileNumber(1)], from(NO_LOW_WATER), &mut |_, _| {
@@ -847,21 +847,21 @@ fn a_segment_is_pinned_byte_for_byte() {
         end: 4096,
         chain: 0xdead_beef,
     };
-    let durable = Some(mark(9, 4000));
+    let durable = Some(point(9, 4000));
     let store = store(&vfs, 1);
     let mut wal = WalWriter::create(&store, FileNumber(12), Some(prev), 3, durable, None).unwrap();
     wal.stage(&write_of(1, 1, b"1:one"), durable);
-    let host_mark = Some(&b"a mark"[..]);
+    let commit_tag = Some(&b"a mark"[..]);
     let second = write_of(2, 1, b"2:two");
     wal.stage(
         &WalWrite {
-            host_mark,
+            commit_tag,
             ..second
         },
         durable,
     );
     wal.write_staged().unwrap();
-    wal.stage_point(mark(12, wal.end()));
+    wal.stage_point(point(12, wal.end()));
     wal.write_staged().unwrap();
     golden::check("wal_segment", &vfs.read_file(&path(12)).unwrap());
 
@@ -997,7 +997,7 @@ fn random_damage_gives_a_prefix_or_an_error() {
         let vfs = SimVfs::new();
         let mut log = three_segments(&vfs);
         if rng.random() {
-            log.write_claiming(mark(5, rng.random_range(1..300)));
+            log.write_claiming(point(5, rng.random_range(1..300)));
         }
         for _ in 0..rng.random_range(1..4) {
             let number = [2, 5, 9][rng.random_range(0..3usize)];

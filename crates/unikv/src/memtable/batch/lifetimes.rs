@@ -59,7 +59,7 @@ impl Batch {
     pub(super) fn without_ops(&self) -> Batch {
         let mut copy = Batch {
             owner: self.owner,
-            mark: self.mark.clone(),
+            commit_tag: self.commit_tag.clone(),
             violation: self.violation.clone(),
             ..Batch::default()
         };

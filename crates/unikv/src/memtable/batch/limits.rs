@@ -6,17 +6,17 @@ use crate::memtable::ops::OP_HEADER_LEN;
 
 /// All operations of a batch together; a WAL record's length is 32 bits.
 pub(super) const MAX_BATCH_LEN: usize = 3 << 30;
-/// A caller's mark: it is kept in memory, and in each manifest.
-const MAX_MARK_LEN: usize = 64 << 10;
+/// A caller's commit tag: it is kept in memory, and in each manifest.
+const MAX_COMMIT_TAG_LEN: usize = 64 << 10;
 
-/// Refuses a mark that is too long.
-pub(crate) fn check_mark(mark: &[u8]) -> Result<(), Error> {
-    if mark.len() <= MAX_MARK_LEN {
+/// Refuses a commit tag that is too long.
+pub(crate) fn check_commit_tag(commit_tag: &[u8]) -> Result<(), Error> {
+    if commit_tag.len() <= MAX_COMMIT_TAG_LEN {
         return Ok(());
     }
     let what = format!(
-        "a mark of {} bytes is longer than {MAX_MARK_LEN}",
-        mark.len()
+        "a commit tag of {} bytes is longer than {MAX_COMMIT_TAG_LEN}",
+        commit_tag.len()
     );
     Err(Error::invalid(what, "use a shorter mark"))
 }

@@ -11,7 +11,7 @@ pub(super) struct Savepoint {
     keyspaces_len: usize,
     sums: Sums,
     owner: Option<DatabaseId>,
-    mark: Option<Vec<u8>>,
+    commit_tag: Option<Vec<u8>>,
     violation: Option<Error>,
 }
 
@@ -34,7 +34,7 @@ impl Batch {
             keyspaces_len: self.keyspaces.len(),
             sums: self.sums,
             owner: self.owner,
-            mark: self.mark.clone(),
+            commit_tag: self.commit_tag.clone(),
             violation: self.violation.clone(),
         });
         self
@@ -51,7 +51,7 @@ impl Batch {
         self.sums = savepoint.sums;
         self.in_default.retain(|at| *at < savepoint.sums.len);
         self.owner = savepoint.owner;
-        self.mark = savepoint.mark;
+        self.commit_tag = savepoint.commit_tag;
         self.violation = savepoint.violation;
         true
     }

@@ -1,5 +1,5 @@
 //! Checking what is kept for those that follow the changes: segments of the log below the low-water
-//! mark, and files of large values that only these name.
+//! commit tag, and files of large values that only these name.
 //!
 //! Recovery needs none of it. Where it is damaged, or a crash has taken a part of what an earlier
 //! process wrote, the change window begins later: that is a note and no problem.

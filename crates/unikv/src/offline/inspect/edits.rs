@@ -109,16 +109,16 @@ fn numbers(mut record: Part, edit: &VersionEdit) -> Part {
             record = record.field(name, value);
         }
     }
-    if let Some(DurableSegment { mark, .. }) = edit.wal_durable {
-        let until = format!("file {} up to {}", mark.file.0, mark.offset);
+    if let Some(DurableSegment { point, .. }) = edit.wal_durable {
+        let until = format!("file {} up to {}", point.file.0, point.offset);
         record = record.field("log durable", until);
     }
     if edit.hash_seed.is_some() {
         // It is a secret: to know it is to be able to make keys collide.
         record = record.field("hash seed", "set");
     }
-    if let Some(mark) = &edit.host_mark {
-        record = record.field("host mark", format!("{} bytes", mark.len()));
+    if let Some(tag) = &edit.commit_tag {
+        record = record.field("commit tag", format!("{} bytes", tag.len()));
     }
     let lifetime = edit.lifetime.as_ref();
     match lifetime.map(|bytes| LifetimeStats::decode(bytes, Path::new(""))) {

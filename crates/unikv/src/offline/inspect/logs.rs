@@ -102,7 +102,7 @@ fn step(log: &mut LogReader, file_kind: FileKind, path: &Path) -> Result<Step> {
         } => {
             let what = record_name(file_kind, kind);
             let part = Part::new(what, offset, end - offset).field("checksum", "right");
-            let part = with_mark(part, durable);
+            let part = with_point(part, durable);
             Step::Parts(match file_kind {
                 FileKind::Wal => wal_record(part, kind, payload),
                 _ => manifest_record(part, kind, payload, path),
@@ -117,20 +117,20 @@ fn record_name(file_kind: FileKind, kind: u8) -> &'static str {
     match (file_kind, kind) {
         (FileKind::Wal, KIND_START) => "segment start",
         (FileKind::Wal, KIND_WRITE) => "write",
-        (FileKind::Wal, KIND_POINT) => "mark",
+        (FileKind::Wal, KIND_POINT) => "durable point",
         (FileKind::Wal, KIND_EDITS) => "edits",
         (FileKind::Manifest, manifest::KIND_EDIT) => "edit",
-        (FileKind::Manifest, manifest::KIND_POINT) => "mark",
+        (FileKind::Manifest, manifest::KIND_POINT) => "durable point",
         _ => "record of an unknown kind",
     }
 }
 
-fn with_mark(part: Part, durable: Option<DurablePoint>) -> Part {
+fn with_point(part: Part, durable: Option<DurablePoint>) -> Part {
     match durable {
         None => part,
-        Some(mark) => part.field(
+        Some(point) => part.field(
             "durable",
-            format!("file {} up to {}", mark.file.0, mark.offset),
+            format!("file {} up to {}", point.file.0, point.offset),
         ),
     }
 }
@@ -174,8 +174,8 @@ fn write_parts(part: Part, write: &WalWrite<'_>, payload_len: usize) -> Vec<Part
     let mut part = part
         .field("first sequence number", write.base_seq.0)
         .field("operations", write.count);
-    if let Some(mark) = write.host_mark {
-        part = part.field("host mark", format!("{} bytes", mark.len()));
+    if let Some(tag) = write.commit_tag {
+        part = part.field("commit tag", format!("{} bytes", tag.len()));
     }
     let mut parts = vec![part];
     for op in OpsIter::new(write.ops) {

@@ -209,7 +209,7 @@ fn whatever_bit_flips_is_shown_and_the_rest_too() {
             }
             assert!(disk.flip_bit(&path, bit));
             let (seen, parts) = look(&disk, &path);
-            // The last mark of a log is zeros or a record; either way it is seen.
+            // The last durable point of a log is zeros or a record; either way it is seen.
             assert!(seen.faults > 0, "{}, bit {bit}: {parts:#?}", path.display());
             assert!(whole > 0);
             assert!(disk.flip_bit(&path, bit));

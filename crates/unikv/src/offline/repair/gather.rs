@@ -34,7 +34,7 @@ pub(super) struct Gathered {
     pub(super) holes: Vec<Hole>,
     pub(super) broken: Vec<Broken>,
     pub(super) unsound: HashSet<FileNumber>,
-    pub(super) mark: Option<Vec<u8>>,
+    pub(super) commit_tag: Option<Vec<u8>>,
     /// The range deletes that were written.
     pub(super) ranges: Vec<RangeTombstone>,
 }
@@ -142,13 +142,13 @@ pub(super) fn gather(
         ..
     } = walk;
     holes.extend(ranges.holes);
-    let mark = replayed.mark;
-    let mark = mark.or_else(|| counters.and_then(|counters| counters.host_mark.clone()));
+    let commit_tag = replayed.commit_tag;
+    let commit_tag = commit_tag.or_else(|| counters.and_then(|counters| counters.commit_tag.clone()));
     Ok(Gathered {
         holes,
         broken,
         unsound,
-        mark,
+        commit_tag,
         ranges: ranges.found,
     })
 }

@@ -5,7 +5,7 @@
 //!   than a segment without a link (flushed or cut), and after a linked end. Where a segment's link
 //!   is lost, the segment below is its predecessor.
 //! - A batch whose number a later segment gives again was cut by a recovery, and stays cut.
-//! - What does not verify is a *gap*, unless no record follows and no durable mark is above it.
+//! - What does not verify is a *gap*, unless no record follows and no durable point is above it.
 //! - A batch is taken whole or not at all, unless the caller wants parts. One with a large value
 //!   that is lost is left out, unless the keyspace of the value is gone.
 //!
@@ -50,8 +50,8 @@ pub(super) struct Replay<'a> {
 pub(super) struct Replayed {
     /// The last sequence number of the log.
     pub(super) last_seq: SeqNo,
-    /// The newest mark before the first gap and the first batch that is not there whole.
-    pub(super) mark: Option<Vec<u8>>,
+    /// The newest commit tag before the first gap and the first batch that is not there whole.
+    pub(super) commit_tag: Option<Vec<u8>>,
     pub(super) ranges: RangeDeletes,
 }
 
@@ -104,12 +104,12 @@ impl Replay<'_> {
             // Every database has a log.
             self.lost_segment(self.needed.low_water, "the log is missing", report);
         }
-        let listed = self.needed.durable().map(|durable| durable.mark);
-        if let Some(mark) = listed
-            && !segments.iter().any(|segment| segment.number >= mark.file)
+        let listed = self.needed.durable().map(|durable| durable.point);
+        if let Some(point) = listed
+            && !segments.iter().any(|segment| segment.number >= point.file)
             && report.log.gaps.is_empty()
         {
-            self.lost_segment(mark.file, "this segment of the log is missing", report);
+            self.lost_segment(point.file, "this segment of the log is missing", report);
         }
         let durable = segments.iter().filter_map(|s| s.greatest_point);
         let durable = durable.chain(listed).max();
@@ -200,7 +200,7 @@ impl Replay<'_> {
                 });
             }
             let durable = self.needed.durable();
-            if durable.is_some_and(|it| it.mark.file == number && it.uid != raw.uid) {
+            if durable.is_some_and(|it| it.point.file == number && it.uid != raw.uid) {
                 entry.ignored = Some("the manifest lists another file".to_owned());
                 return Ok(Found::Another);
             }

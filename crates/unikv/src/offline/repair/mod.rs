@@ -177,11 +177,11 @@ fn salvage(
     }
     let lost = holes.clone();
     report.uncertain_included = options.include_uncertain;
-    report.mark = gathered.mark.map(Bytes::from);
+    report.commit_tag = gathered.commit_tag.map(Bytes::from);
     let wants_uncertain = options.include_uncertain;
     let ranges = RangeTombstones::new(&gathered.ranges);
     let decided = (Holes::new(holes), ranges, proven);
-    let mark = report.mark.clone();
+    let commit_tag = report.commit_tag.clone();
     let keyspaces = KnownKeyspaces::of(&known);
     report.keyspaces = keyspaces.listed_names();
     let sources = (&files, &keyspaces);
@@ -196,7 +196,7 @@ fn salvage(
     if options.dry_run {
         while records.next()?.is_some() {}
     } else {
-        let written = write(target, new_options, &mut records, &keyspaces, mark);
+        let written = write(target, new_options, &mut records, &keyspaces, commit_tag);
         written.map_err(|error| for_the_caller(target, error))?;
     }
     let unlisted = records.into_unlisted();
@@ -231,7 +231,7 @@ fn write(
     options: Options,
     records: &mut Resolver<'_>,
     keyspaces: &KnownKeyspaces,
-    mark: Option<Bytes>,
+    commit_tag: Option<Bytes>,
 ) -> Result<()> {
     let db = target.open(options)?;
     keyspaces.make_all(&db)?;
@@ -242,9 +242,9 @@ fn write(
         writer.add(old, &saved, new)?;
     }
     writer.end()?;
-    if let Some(mark) = mark {
+    if let Some(commit_tag) = commit_tag {
         let mut batch = Batch::new();
-        batch.set_mark(mark);
+        batch.set_commit_tag(commit_tag);
         db.engine
             .write
             .write(&batch, Durability::Sync.into(), None)?;

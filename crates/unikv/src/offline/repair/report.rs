@@ -73,8 +73,8 @@ pub struct RepairReport {
     pub log: RepairedLog,
     /// Whether the options of the database were found and hold in the new one.
     pub options_carried: bool,
-    /// The caller's mark that was carried over; see [`Batch::set_mark`](crate::Batch::set_mark).
-    pub mark: Option<Bytes>,
+    /// The caller's commit tag that was carried over; see [`Batch::set_commit_tag`](crate::Batch::set_commit_tag).
+    pub commit_tag: Option<Bytes>,
     /// What is worth knowing beside.
     pub notes: Vec<String>,
     /// How long it took.

@@ -281,11 +281,11 @@ fn what_expires_is_saved_with_its_time_and_what_has_expired_does_not_come_back()
 #[test]
 fn an_unfinished_repair_is_neither_salvaged_nor_clean() {
     let (machine, _) = database(8);
-    let mark = std::path::Path::new("/db/REPAIRING");
-    machine.disk.write_file(mark, b"unikv repair");
+    let commit_tag = std::path::Path::new("/db/REPAIRING");
+    machine.disk.write_file(commit_tag, b"unikv repair");
     let refused = repaired(&machine).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
-    assert_eq!(refused.file(), Some(mark));
+    assert_eq!(refused.file(), Some(commit_tag));
     let refused = Db::check_in(&machine.env(), "/db").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     let options = crate::FollowOptions::default();
@@ -301,11 +301,11 @@ fn no_mark_is_carried_over_from_after_a_batch_that_is_left_out() {
         let (db, _) = machine.open(small());
         let mut lengths = [10, 5000, 20].into_iter();
         let mut of_large = Vec::new();
-        for mark in ["first", "second", "third"] {
+        for commit_tag in ["first", "second", "third"] {
             let before = files(&machine, ".rec");
             let mut batch = crate::Batch::new();
-            batch.put(mark, vec![7; lengths.next().unwrap()]);
-            batch.put(format!("beside {mark}"), "small").set_mark(mark);
+            batch.put(commit_tag, vec![7; lengths.next().unwrap()]);
+            batch.put(format!("beside {mark}"), "small").set_commit_tag(commit_tag);
             db.write(&batch).unwrap();
             of_large.extend(
                 files(&machine, ".rec")
@@ -319,6 +319,6 @@ fn no_mark_is_carried_over_from_after_a_batch_that_is_left_out() {
         let options = RepairOptions::default().partial_batches(parts);
         let report = Db::repair_in(&machine.env(), "/db", "/new", &options).unwrap();
         assert_eq!(report.log.batches_dropped, 1, "{report:#?}");
-        assert_eq!(report.mark.as_deref(), Some(&b"first"[..]));
+        assert_eq!(report.commit_tag.as_deref(), Some(&b"first"[..]));
     }
 }

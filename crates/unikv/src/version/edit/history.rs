@@ -41,8 +41,8 @@ pub(crate) struct LoggedChange {
     pub(crate) name: Option<Vec<u8>>,
     /// The least and the greatest key of an ingest, without keyspace.
     pub(crate) keys: Option<(Vec<u8>, Vec<u8>)>,
-    /// The mark of an ingest.
-    pub(crate) mark: Option<Vec<u8>>,
+    /// The commit tag of an ingest.
+    pub(crate) commit_tag: Option<Vec<u8>>,
 }
 
 /// The numbers are in the files and never change.
@@ -82,8 +82,8 @@ mod change {
     pub(super) const NAME: u16 = 5;
     pub(super) const FIRST: u16 = 6;
     pub(super) const LAST_KEY: u16 = 7;
-    pub(super) const MARK: u16 = 8;
-    pub(super) const LAST: u16 = MARK;
+    pub(super) const COMMIT_TAG: u16 = 8;
+    pub(super) const LAST: u16 = COMMIT_TAG;
 }
 
 impl History {
@@ -191,8 +191,8 @@ impl LoggedChange {
             out.put(change::FIRST, first);
             out.put(change::LAST_KEY, last);
         }
-        if let Some(mark) = &self.mark {
-            out.put(change::MARK, mark);
+        if let Some(commit_tag) = &self.commit_tag {
+            out.put(change::COMMIT_TAG, commit_tag);
         }
     }
 
@@ -211,7 +211,7 @@ impl LoggedChange {
             now: f.u64(change::NOW)?.map(keyspace).transpose()?,
             name: owned(change::NAME)?,
             keys: first.zip(last),
-            mark: owned(change::MARK)?,
+            commit_tag: owned(change::COMMIT_TAG)?,
         })
     }
 }
@@ -245,7 +245,7 @@ mod tests {
             now: Some(7),
             name: Some(b"name".to_vec()),
             keys: Some((b"a".to_vec(), b"b".to_vec())),
-            mark: Some(b"mark".to_vec()),
+            commit_tag: Some(b"mark".to_vec()),
         };
         let history = History {
             from: SeqNo(4),

@@ -17,7 +17,7 @@ pub(crate) fn full_edit() -> VersionEdit {
         last_seq: Some(SeqNo(5000)),
         wal_low_water: Some(FileNumber(98)),
         wal_durable: Some(DurableSegment {
-            mark: DurablePoint {
+            commit_tag: DurablePoint {
                 file: FileNumber(99),
                 offset: 4096,
             },
@@ -27,7 +27,7 @@ pub(crate) fn full_edit() -> VersionEdit {
         hash_seed: Some(0x1122_3344_5566_7788),
         next_partition: Some(4),
         options: Some(b"options".to_vec()),
-        host_mark: Some(b"host".to_vec()),
+        commit_tag: Some(b"host".to_vec()),
         edits_before: Some(17),
         lifetime: Some(b"lifetime".to_vec()),
         history: None,
@@ -279,7 +279,7 @@ fn random_history(rng: &mut SmallRng) -> History {
             now: some(rng, Rng::random),
             name: some(rng, bytes),
             keys: some(rng, |rng| (bytes(rng), bytes(rng))),
-            mark: some(rng, bytes),
+            commit_tag: some(rng, bytes),
             ..LoggedChange::default()
         }),
         files: list(rng, |rng| (seq(rng), FileNumber(number(rng)))),
@@ -292,7 +292,7 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         last_seq: some(rng, |rng| SeqNo(rng.random::<u64>() >> 8)),
         wal_low_water: some(rng, |rng| FileNumber(number(rng))),
         wal_durable: some(rng, |rng| DurableSegment {
-            mark: DurablePoint {
+            commit_tag: DurablePoint {
                 file: FileNumber(number(rng)),
                 offset: amount(rng),
             },
@@ -306,7 +306,7 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         last_keyspace: some(rng, Rng::random),
         dropped_keyspaces: list(rng, |rng| KeyspaceId(rng.random())),
         options: some(rng, bytes),
-        host_mark: some(rng, bytes),
+        commit_tag: some(rng, bytes),
         edits_before: some(rng, number),
         lifetime: some(rng, bytes),
         keyspaces: list(rng, |rng| KeyspaceMeta {

@@ -160,12 +160,12 @@ pub(super) fn read_prefix(
     }))
 }
 
-/// The tail rule: a bad place below a durable mark is corruption, above it the log ends.
+/// The tail rule: a bad place below a durable point is corruption, above it the log ends.
 fn judge(log: &mut LogReader, path: &Path, offset: u64, reason: &'static str) -> Result<TailCut> {
     while log.resync()? {
         while matches!(log.next()?, LogItem::Record { .. }) {}
     }
-    let covered = |mark: DurablePoint| mark.covers(log.number(), offset);
+    let covered = |point: DurablePoint| point.covers(log.number(), offset);
     if log.greatest_point().is_some_and(covered) {
         return Err(Error::corruption(path, offset, reason));
     }

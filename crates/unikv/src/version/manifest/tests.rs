@@ -189,7 +189,7 @@ fn a_note_that_a_power_cut_tears_ends_the_manifest() {
         let vfs = SimVfs::new();
         let mut manifest = create(&vfs, 1, 10);
         let long = VersionEdit {
-            host_mark: Some(vec![7; len]),
+            commit_tag: Some(vec![7; len]),
             ..edit(11)
         };
         manifest.append(&long).unwrap();
@@ -206,7 +206,7 @@ fn a_note_that_a_power_cut_tears_ends_the_manifest() {
     }
 }
 
-/// Below the mark a flipped bit is corruption; in the last edit, whose mark may have been lost
+/// Below the durable point a flipped bit is corruption; in the last edit, whose durable point may have been lost
 /// with it, it is a cut that is reported; and the file header and the first edit are always
 /// missed.
 #[test]
@@ -232,7 +232,7 @@ fn every_flipped_bit_is_corruption_or_a_reported_cut() {
         }
         vfs.flip_bit(&manifest_path(1), bit);
     }
-    // Without its mark the last edit looks like a torn one.
+    // Without its durable point the last edit looks like a torn one.
     vfs.write_file(&manifest_path(1), &bytes[..last_mark as usize - 1]);
     let found = recover(&vfs).unwrap();
     assert_eq!(committed(&found), [10]);
@@ -244,7 +244,7 @@ fn every_flipped_bit_is_corruption_or_a_reported_cut() {
     assert_eq!(error.file(), Some(&*manifest_path(1)));
 }
 
-/// A bare mark is a record without payload.
+/// A bare durable point is a record without payload.
 const RECORD_LEN_OF_MARK: u64 = crate::log::RECORD_HEADER_LEN as u64;
 
 #[test]

@@ -62,7 +62,7 @@ impl Ingest<'_> {
         &self,
         plan: &IngestPlan,
         first: SeqNo,
-        mark: Option<Vec<u8>>,
+        commit_tag: Option<Vec<u8>>,
     ) -> Option<Box<History>> {
         let user = |key: &[u8]| key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default().to_vec();
         let parts = (first.0..).map(SeqNo).zip(plan.keyspaces());
@@ -75,7 +75,7 @@ impl Ingest<'_> {
                 ..LoggedChange::default()
             })
             .collect();
-        changes.last_mut()?.mark = mark;
+        changes.last_mut()?.commit_tag = commit_tag;
         self.background.write.later(changes)
     }
 
@@ -86,7 +86,7 @@ impl Ingest<'_> {
         commit: &mut Commit,
         catalog: &mut CatalogState,
         plan: &IngestPlan,
-        mark: Option<Vec<u8>>,
+        commit_tag: Option<Vec<u8>>,
     ) -> Result<()> {
         let first = SeqNo(commit.last_seq.0 + 1);
         let seq = SeqNo(commit.last_seq.0 + plan.keyspaces().len().max(1) as u64);
@@ -98,14 +98,14 @@ impl Ingest<'_> {
         commit.last_seq = seq;
         let last_generation = &catalog.last_generation;
         let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
-        let later = self.for_followers(plan, first, mark.clone());
+        let later = self.for_followers(plan, first, commit_tag.clone());
         let low_water = self.background.write.low_water_of_nothing(commit);
         if low_water.is_some() {
             self.background.write.sync_for_window();
         }
         let edit = VersionEdit {
             last_seq: Some(seq),
-            host_mark: mark,
+            commit_tag: commit_tag,
             record_files: plan.metas(first),
             tables: plan.places(&catalog.version, generation),
             wal_low_water: low_water,

@@ -35,9 +35,9 @@ fn stream(rng: &mut SmallRng, every: u32) -> Vec<Entry> {
     entries
 }
 
-fn ingest(db: &Db, entries: &[Entry], mark: Option<&[u8]>) -> Result<u64> {
+fn ingest(db: &Db, entries: &[Entry], commit_tag: Option<&[u8]>) -> Result<u64> {
     let entries = entries.iter().map(|(k, v)| (k, v.as_ref()));
-    db.ingest_sorted(entries.map(Result::Ok), mark)
+    db.ingest_sorted(entries.map(Result::Ok), commit_tag)
 }
 
 fn apply(model: &mut Model, entries: &[Entry]) {
@@ -178,7 +178,7 @@ fn a_long_stream_is_many_tables_and_needs_no_index() {
     let mut model = Model::new();
     apply(&mut model, &entries);
     same(&db, &model);
-    assert_eq!(db.mark().as_deref(), Some(&b"loaded"[..]));
+    assert_eq!(db.commit_tag().as_deref(), Some(&b"loaded"[..]));
     // A long run slows nobody, though it is larger than all flushed tables may be.
     assert!(version.partitions()[0].unsorted_bytes() > 16 * (16 << 10));
     assert_eq!(version.partitions()[0].flushed_bytes(), 0);
@@ -257,15 +257,15 @@ fn a_stream_that_fails_leaves_nothing() {
     };
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert_eq!(files(&machine.disk), before);
-    assert_eq!((db.iter().count(), db.mark()), (1, None));
+    assert_eq!((db.iter().count(), db.commit_tag()), (1, None));
 
-    // An empty stream commits its mark, or nothing.
+    // An empty stream commits its commit tag, or nothing.
     assert_eq!(ingest(&db, &[], None).unwrap(), 0);
     assert_eq!(ingest(&db, &[], Some(b"only")).unwrap(), 0);
     drop(db);
     let disk = machine.disk.power_cut(Keep::Nothing);
     let (db, _runtime) = Machine { disk, seed: 4 }.open(small());
-    assert_eq!(db.mark().as_deref(), Some(&b"only"[..]));
+    assert_eq!(db.commit_tag().as_deref(), Some(&b"only"[..]));
     let clone = db.clone();
     db.close().unwrap();
     let closed = ingest(&clone, &[good(1)], None).unwrap_err();
@@ -333,7 +333,7 @@ fn a_crash_at_any_call_leaves_all_of_an_ingest_or_nothing() {
             machine.check();
             let (db, _runtime) = machine.open(tiny());
             let found = content(&db);
-            let all = db.mark().is_some();
+            let all = db.commit_tag().is_some();
             seen[usize::from(all)] += 1;
             if all {
                 assert_eq!(found, after, "cut at {at}, {keep:?}");
@@ -421,7 +421,7 @@ fn a_failed_call_fails_the_ingest_cleanly_or_leaves_it_whole() {
             now == found || (result.is_err() && now == after),
             "fault at {at}"
         );
-        assert_eq!(db.mark().is_some(), now == after, "fault at {at}");
+        assert_eq!(db.commit_tag().is_some(), now == after, "fault at {at}");
         assert_eq!(ingest(&db, &entries, None).unwrap(), entries.len() as u64);
         same(&db, &after);
         db.close().unwrap();
@@ -518,7 +518,7 @@ fn ingests_beside_writers_and_readers_show_whole_moments() {
             let value = format!("i{n:08}");
             let entries = keys.map(|key| Result::Ok((key, Some(value.as_bytes()))));
             db.ingest_sorted(entries, Some(value.as_bytes())).unwrap();
-            assert_eq!(db.mark().as_deref(), Some(value.as_bytes()));
+            assert_eq!(db.commit_tag().as_deref(), Some(value.as_bytes()));
         }
         stop.store(true, std::sync::atomic::Ordering::SeqCst);
         assert!(reader.join().unwrap() > 0);

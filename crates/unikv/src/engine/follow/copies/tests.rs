@@ -62,7 +62,7 @@ fn a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself() {
             marked.put("key0000", "marked");
             model.insert(b"key0000".to_vec(), b"marked".to_vec());
         }
-        db.write(marked.set_mark(round.to_string())).unwrap();
+        db.write(marked.set_commit_tag(round.to_string())).unwrap();
         follower.refresh().unwrap();
         let shown = model.clone();
         // What is written then is not shown, and what is removed is still open.
@@ -73,7 +73,7 @@ fn a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself() {
         }
         let made = follower.checkpoint(format!("{COPY}{round}")).unwrap();
         assert_eq!(made.seq, follower.seq());
-        assert_eq!(made.mark.as_deref(), Some(round.to_string().as_bytes()));
+        assert_eq!(made.commit_tag.as_deref(), Some(round.to_string().as_bytes()));
         copied += u32::from(made.copied_because.is_some());
         taken.push((made, shown));
         runtime.run_one();
@@ -85,7 +85,7 @@ fn a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself() {
         let disk = machine.disk.power_cut(Keep::Nothing);
         let own = open(&disk, &made.dir);
         same(&own, &model);
-        assert_eq!(own.mark(), made.mark);
+        assert_eq!(own.commit_tag(), made.commit_tag);
         churn(&own, &mut model, &mut rng, 300);
         own.compact().unwrap();
         same(&own, &model);
@@ -155,10 +155,10 @@ fn a_follower_without_a_writer_makes_copies_too() {
     // Nor does an empty database need anything in the log.
     let none = Machine::new(25);
     let (db, _runtime) = none.open(small());
-    db.write(Batch::new().set_mark("only a mark")).unwrap();
+    db.write(Batch::new().set_commit_tag("only a mark")).unwrap();
     follow(&none).checkpoint(COPY).unwrap();
     let own = open(&none.disk, COPY);
-    assert_eq!(own.mark().as_deref(), Some(&b"only a mark"[..]));
+    assert_eq!(own.commit_tag().as_deref(), Some(&b"only a mark"[..]));
     assert_eq!(own.iter().count(), 0);
 }
 

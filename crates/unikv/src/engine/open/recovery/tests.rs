@@ -228,7 +228,7 @@ fn write_at(seq: u64, count: u32, ops: &[u8]) -> Vec<u8> {
     let write = WalWrite {
         base_seq: SeqNo(seq),
         count,
-        host_mark: None,
+        commit_tag: None,
         ops,
     };
     [&write.prefix(), ops].concat()
@@ -418,14 +418,14 @@ fn a_segment_with_batches_is_pinned_byte_for_byte() {
     let mut first = Batch::new();
     first.put("a", "1").put("b", "2").delete("a");
     let mut second = Batch::new();
-    second.delete("b").set_mark("a mark");
+    second.delete("b").set_commit_tag("a mark");
     second.push_external(b"\0\0\0\0large", None, &external.encode(), 1 << 20);
     let mut wal = WalWriter::create(&store, FileNumber(12), None, 3, None, None).unwrap();
     for (base_seq, batch) in [(5, &first), (8, &second)] {
         let write = WalWrite {
             base_seq: SeqNo(base_seq),
             count: batch.len() as u32,
-            host_mark: batch.mark(),
+            commit_tag: batch.commit_tag(),
             ops: batch.ops_bytes(),
         };
         wal.stage(&write, None);
@@ -441,8 +441,8 @@ fn a_segment_with_batches_is_pinned_byte_for_byte() {
     let mut take = |_: FileNumber, write: &WalWrite<'_>| {
         let ops = OpsIter::new(write.ops).map(|op| op.unwrap());
         let ops = ops.map(|op| (op.kind, op.key.to_vec(), op.value.to_vec()));
-        let mark = write.host_mark.map(<[u8]>::to_vec);
-        found.push((write.base_seq, mark, ops.collect::<Vec<_>>()));
+        let commit_tag = write.commit_tag.map(<[u8]>::to_vec);
+        found.push((write.base_seq, commit_tag, ops.collect::<Vec<_>>()));
         Ok(())
     };
     let outcome = replay::replay(
@@ -464,6 +464,6 @@ fn a_segment_with_batches_is_pinned_byte_for_byte() {
     ];
     let place = op(Kind::External, b"large", &external.encode());
     let second = vec![op(Kind::Delete, b"b", b""), place];
-    let mark = Some(b"a mark".to_vec());
-    assert_eq!(found, [(SeqNo(5), None, first), (SeqNo(8), mark, second)]);
+    let commit_tag = Some(b"a mark".to_vec());
+    assert_eq!(found, [(SeqNo(5), None, first), (SeqNo(8), commit_tag, second)]);
 }

@@ -132,8 +132,8 @@ impl<'a> WalReplay<'a> {
             let new = || Memtable::new(self.pool, version.counters.hash_seed);
             let memtable = newest.get_or_insert_with(|| MemtableHandle::new(new(), segment));
             expires |= self.insert_ops(segment, memtable, write, version.counters.last_keyspace)?;
-            if let Some(mark) = write.host_mark {
-                memtable.table.note_mark(write.last_seq(), mark);
+            if let Some(commit_tag) = write.commit_tag {
+                memtable.table.note_commit_tag(write.last_seq(), commit_tag);
             }
             Ok(())
         };
@@ -184,8 +184,8 @@ impl<'a> WalReplay<'a> {
         })?;
         let batch = sorter.finish(write.ops);
         let table = Memtable::of_batch(batch, write.base_seq, version.counters.hash_seed);
-        if let Some(mark) = write.host_mark {
-            table.note_mark(write.last_seq(), mark);
+        if let Some(commit_tag) = write.commit_tag {
+            table.note_commit_tag(write.last_seq(), commit_tag);
         }
         let handle = MemtableHandle {
             large: Arc::new(large),

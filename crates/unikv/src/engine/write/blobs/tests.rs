@@ -275,7 +275,7 @@ fn a_batch_with_large_values_is_there_whole_or_not_at_all() {
         db.write_with(&batch, Durability::Sync).unwrap();
         let mut second = Batch::new();
         second.delete("b").put("c", value(4, 9 * LARGE));
-        second.set_mark("second");
+        second.set_commit_tag("second");
         db.write(&second).unwrap();
         let cut = Machine {
             disk: machine.disk.power_cut(keep),
@@ -286,10 +286,10 @@ fn a_batch_with_large_values_is_there_whole_or_not_at_all() {
         assert_eq!(db.get("a").unwrap().unwrap(), value(3, 2 * LARGE)[..]);
         if db.get("b").unwrap().is_some() {
             assert_eq!(db.get("c").unwrap().unwrap(), value(2, 3 * LARGE)[..]);
-            assert_eq!(db.mark(), None);
+            assert_eq!(db.commit_tag(), None);
         } else {
             assert_eq!(db.get("c").unwrap().unwrap(), value(4, 9 * LARGE)[..]);
-            assert_eq!(db.mark().unwrap(), &b"second"[..]);
+            assert_eq!(db.commit_tag().unwrap(), &b"second"[..]);
         }
         db.close().unwrap();
         cut.check();

@@ -58,8 +58,8 @@ fn leader_beside_a_sync() {
     };
     let caller = move || {
         wal.sync(&store).unwrap();
-        let mark = wal.durable_point().unwrap();
-        assert!(file.durable.load(Ordering::Acquire) >= mark.offset);
+        let commit_tag = wal.durable_point().unwrap();
+        assert!(file.durable.load(Ordering::Acquire) >= commit_tag.offset);
     };
     beside(leader, caller);
 }

@@ -30,7 +30,7 @@ pub(super) struct Pass<'a, 'b> {
     pub(super) out: Replayed,
     /// The last sequence number seen.
     pub(super) at_seq: SeqNo,
-    /// The greatest durable mark of the whole log.
+    /// The greatest durable point of the whole log.
     pub(super) durable: Option<DurablePoint>,
 }
 
@@ -89,7 +89,7 @@ impl Pass<'_, '_> {
                         self.tail(segment, offset, "the segment is empty", is_tip);
                     } else if self
                         .durable
-                        .is_some_and(|mark| mark.covers(segment.number, offset))
+                        .is_some_and(|point| point.covers(segment.number, offset))
                     {
                         self.tail(segment, offset, "the segment ends early", is_tip);
                     }
@@ -250,8 +250,8 @@ impl Pass<'_, '_> {
             log.batches += 1;
             log.batches_behind_gaps += u64::from(!log.gaps.is_empty());
             let all_before = log.gaps.is_empty() && log.batches_dropped == 0;
-            if let Some(mark) = write.host_mark.filter(|_| all_before) {
-                self.out.mark = Some(mark.to_vec());
+            if let Some(tag) = write.commit_tag.filter(|_| all_before) {
+                self.out.commit_tag = Some(tag.to_vec());
             }
         }
         self.out.ranges.found.append(&mut deleted);

@@ -58,7 +58,7 @@ fn a_batch_beyond_memory_is_written_as_a_whole_and_the_last_operation_on_a_key_c
                 }
             }
         }
-        batch.set_mark("the mark");
+        batch.set_commit_tag("the mark");
         assert!(db.0.engine.write.exceeds_memory(&batch));
         db.write(&batch).unwrap();
         let stats = db.stats();
@@ -70,7 +70,7 @@ fn a_batch_beyond_memory_is_written_as_a_whole_and_the_last_operation_on_a_key_c
             .iter()
             .map(|e| e.map(|(k, v)| (k.to_vec(), v.to_vec())));
         assert_eq!(earlier.collect::<crate::Result<Model>>().unwrap(), before.1);
-        assert_eq!(db.mark().as_deref(), Some(&b"the mark"[..]));
+        assert_eq!(db.commit_tag().as_deref(), Some(&b"the mark"[..]));
         db.put(key(1), "after").unwrap();
         model.insert(key(1), b"after".to_vec());
         drop(before);

@@ -1,7 +1,7 @@
-//! A caller's marks: opaque bytes that are committed with a write and with nothing else.
+//! Commit tags: opaque bytes that are committed with a write and with nothing else.
 //!
-//! A mark is in the WAL record of its batch, with the memtable that holds the batch, and in the
-//! edit that flushes that memtable. So at any time, and after any crash, the newest mark is that of
+//! A commit tag is in the WAL record of its batch, with the memtable that holds the batch, and in the
+//! edit that flushes that memtable. So at any time, and after any crash, the newest commit tag is that of
 //! the newest write that had one among those that are there.
 
 use crate::base::keys::SeqNo;
@@ -11,18 +11,18 @@ use crate::engine::write::{Commit, WritePath};
 use bytes::Bytes;
 
 impl WritePath {
-    /// The newest mark among the visible writes.
-    pub(crate) fn mark(&self) -> Option<Bytes> {
+    /// The newest commit tag among the visible writes.
+    pub(crate) fn commit_tag(&self) -> Option<Bytes> {
         if !self.core.process.is_this() {
             return None;
         }
         let (view, seq) = self.read.read_point();
         if view.version.counters.flushed_seq <= seq {
-            let mark = view.mark(seq);
-            // A memtable keeps two marks. If nothing has become visible meanwhile, one group at
+            let commit_tag = view.commit_tag(seq);
+            // A memtable keeps two commit tags. If nothing has become visible meanwhile, one group at
             // most has left another.
             if self.read.visible_seq.load(Ordering::Acquire) == seq.0 {
-                return mark;
+                return commit_tag;
             }
         }
         drop(view);
@@ -30,19 +30,19 @@ impl WritePath {
         // yet visible.
         let _nobody_writes = self.commit.lock();
         let (view, seq) = self.read.read_point();
-        view.mark(seq)
+        view.commit_tag(seq)
     }
 }
 
-/// Leaves the newest mark of a group, which becomes visible as a whole, with the memtable.
-pub(crate) fn note_mark(commit: &Commit, group: &[Write<'_>], first: SeqNo) {
+/// Leaves the newest commit tag of a group, which becomes visible as a whole, with the memtable.
+pub(crate) fn note_commit_tag(commit: &Commit, group: &[Write<'_>], first: SeqNo) {
     let (mut next, mut newest) = (first.0, None);
     for Write { batch, .. } in group {
         next += batch.seq_count();
-        newest = batch.mark().map(|mark| (SeqNo(next - 1), mark)).or(newest);
+        newest = batch.commit_tag().map(|commit_tag| (SeqNo(next - 1), commit_tag)).or(newest);
     }
-    if let Some((seq, mark)) = newest {
-        commit.memtable.table.note_mark(seq, mark);
+    if let Some((seq, commit_tag)) = newest {
+        commit.memtable.table.note_commit_tag(seq, commit_tag);
     }
 }
 
@@ -55,52 +55,52 @@ mod tests {
     fn marked(number: u32) -> Batch {
         let mut batch = Batch::new();
         batch.put(format!("key{number:04}"), vec![7; 300]);
-        batch.set_mark(number.to_string());
+        batch.set_commit_tag(number.to_string());
         batch
     }
 
-    fn mark_of(number: u32) -> Option<Bytes> {
+    fn tag_of(number: u32) -> Option<Bytes> {
         Some(Bytes::from(number.to_string()))
     }
 
     #[test]
-    fn a_mark_is_the_newest_one_through_flushes_and_reopenings() {
+    fn a_commit_tag_is_the_newest_one_through_flushes_and_reopenings() {
         let machine = Machine::new(1);
         let (db, _runtime) = machine.open(small());
-        assert_eq!(db.mark(), None);
+        assert_eq!(db.commit_tag(), None);
         for number in 0..100 {
             db.write(&marked(number)).unwrap();
             db.put("unmarked", "value").unwrap();
-            assert_eq!(db.mark(), mark_of(number));
+            assert_eq!(db.commit_tag(), tag_of(number));
         }
         assert!(db.stats().flushes > 3);
         db.flush().unwrap();
-        assert_eq!(db.mark(), mark_of(99));
+        assert_eq!(db.commit_tag(), tag_of(99));
         db.close().unwrap();
 
         let (db, _runtime) = machine.open(small());
-        assert_eq!(db.mark(), mark_of(99));
-        // Flushing writes without a mark leaves the old one.
+        assert_eq!(db.commit_tag(), tag_of(99));
+        // Flushing writes without a commit tag leaves the old one.
         db.put("unmarked", "value").unwrap();
         db.flush().unwrap();
-        assert_eq!(db.mark(), mark_of(99));
-        // An empty mark is a mark.
-        db.write(Batch::new().set_mark("")).unwrap();
-        assert_eq!(db.mark(), Some(Bytes::new()));
+        assert_eq!(db.commit_tag(), tag_of(99));
+        // An empty commit tag is a commit tag.
+        db.write(Batch::new().set_commit_tag("")).unwrap();
+        assert_eq!(db.commit_tag(), Some(Bytes::new()));
         db.flush().unwrap();
         db.close().unwrap();
         let (db, _runtime) = machine.open(small());
-        assert_eq!(db.mark(), Some(Bytes::new()));
+        assert_eq!(db.commit_tag(), Some(Bytes::new()));
         db.close().unwrap();
         machine.check();
     }
 
     #[test]
-    fn nothing_but_marks_is_flushed_and_recovered() {
+    fn nothing_but_commit_tags_is_flushed_and_recovered() {
         let machine = Machine::new(2);
         let (db, _runtime) = machine.open(small());
         for number in 0..500u32 {
-            db.write(Batch::new().set_mark(number.to_string())).unwrap();
+            db.write(Batch::new().set_commit_tag(number.to_string())).unwrap();
         }
         assert!(db.stats().flushes > 3);
         db.put("key", "value").unwrap();
@@ -109,32 +109,32 @@ mod tests {
         let machine = Machine { disk, seed: 3 };
         machine.check();
         let (db, _runtime) = machine.open(small());
-        assert_eq!(db.mark(), mark_of(499));
+        assert_eq!(db.commit_tag(), tag_of(499));
         assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
         db.write(&marked(500)).unwrap();
         db.flush().unwrap();
-        assert_eq!(db.mark(), mark_of(500));
+        assert_eq!(db.commit_tag(), tag_of(500));
         db.close().unwrap();
     }
 
     #[test]
-    fn a_mark_beyond_the_limit_is_refused_with_its_batch() {
+    fn a_commit_tag_beyond_the_limit_is_refused_with_its_batch() {
         let (db, _runtime) = Machine::new(3).open(small());
         let mut batch = Batch::new();
-        batch.put("key", "value").set_mark(vec![0; (64 << 10) + 1]);
+        batch.put("key", "value").set_commit_tag(vec![0; (64 << 10) + 1]);
         let refused = db.write(&batch).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
-        assert_eq!((db.get("key").unwrap(), db.mark()), (None, None));
+        assert_eq!((db.get("key").unwrap(), db.commit_tag()), (None, None));
         batch.clear();
-        batch.put("key", "value").set_mark(vec![0; 64 << 10]);
+        batch.put("key", "value").set_commit_tag(vec![0; 64 << 10]);
         db.write(&batch).unwrap();
-        assert_eq!(db.mark().map(|mark| mark.len()), Some(64 << 10));
+        assert_eq!(db.commit_tag().map(|commit_tag| commit_tag.len()), Some(64 << 10));
         db.close().unwrap();
     }
 
-    /// The power goes at each call that changes the disk: a mark is there if its batch is.
+    /// The power goes at each call that changes the disk: a commit tag is there if its batch is.
     #[test]
-    fn after_any_crash_a_mark_is_there_if_and_only_if_its_batch_is() {
+    fn after_any_crash_a_commit_tag_is_there_if_and_only_if_its_batch_is() {
         let write = |db: &Db| (0..40).try_for_each(|number| db.write(&marked(number)));
         let mut crashes = 0;
         for at in 20.. {
@@ -158,8 +158,8 @@ mod tests {
                 let (db, _runtime) = Machine { disk, seed: 5 }.open(small());
                 let last = db.iter().next_back().map(|entry| entry.unwrap().0);
                 let number = last.map(|key| String::from_utf8_lossy(&key[3..]).parse::<u32>());
-                let mark = number.and_then(|number| mark_of(number.unwrap()));
-                assert_eq!(db.mark(), mark, "power cut at call {at}, {keep:?}");
+                let commit_tag = number.and_then(|number| tag_of(number.unwrap()));
+                assert_eq!(db.commit_tag(), commit_tag, "power cut at call {at}, {keep:?}");
             }
         }
         assert!(crashes > 20, "{crashes}");
