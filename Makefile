@@ -93,7 +93,7 @@ bench-features: ## features (deletes, keyspaces, transactions) beside RocksDB an
 	$(CARGO) run --release --locked --quiet --manifest-path crates/unikv-bench-peers/Cargo.toml \
 		--no-default-features --features fjall,rocksdb --bin features -- $(or $(DIR),target/features) $(FEATURES)
 
-bench-operations: ## checkpoints, backups, followers, the change feed, instruments: OPERATIONS="--only feed"
+bench-operations: ## checkpoints, backups, secondaries, the change feed, instruments: OPERATIONS="--only feed"
 	$(CARGO) run --release --locked --quiet -p unikv-bench --bin operations -- \
 		$(or $(DIR),target/operations) $(OPERATIONS)
 

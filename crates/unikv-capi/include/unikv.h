@@ -659,17 +659,17 @@ void unikv_transaction_commit(unikv_transaction_t* txn, const unikv_writeoptions
    that are found serve as of the last `unikv_refresh`; other calls fail. Every `refresh_ms`
    milliseconds a thread refreshes it; with 0 none does. Of the options `memory_budget` counts.
    It is closed with `unikv_close`. NULL on failure. */
-unikv_t* unikv_follow(const unikv_options_t* options, const char* name, uint64_t refresh_ms,
+unikv_t* unikv_open_secondary(const unikv_options_t* options, const char* name, uint64_t refresh_ms,
     char** errptr);
 
 /* Has a database that is followed show what its writer has made visible. */
 void unikv_refresh(unikv_t* db, char** errptr);
 
 /* The number of the last write that a followed database shows. */
-uint64_t unikv_follower_seq(unikv_t* db, char** errptr);
+uint64_t unikv_secondary_seq(unikv_t* db, char** errptr);
 
 /* How many writes its writer has made visible since; 0 where there is no writer. */
-uint64_t unikv_follower_lag(unikv_t* db, char** errptr);
+uint64_t unikv_secondary_lag(unikv_t* db, char** errptr);
 
 /* ==== Following what changes ==== */
 
@@ -757,7 +757,7 @@ uint64_t unikv_import(unikv_t* db, const unikv_writeoptions_t* options, const ch
     char** errptr);
 
 /* The figures of the database, as a JSON object, to be freed: the fields of `Stats` in the
-   Rust API, or of `FollowerStats` for a database that is followed, under the same names.
+   Rust API, or of `SecondaryStats` for a database that is followed, under the same names.
    Bytes are numbers, times objects of `secs` and `nanos`, keys hexadecimal. */
 char* unikv_stats_json(unikv_t* db, char** errptr);
 

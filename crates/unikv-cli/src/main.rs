@@ -60,7 +60,7 @@ enum Command {
     /// Stores sorted records from a file or from standard input, all at once
     Ingest(commands::ingest::Ingest),
     /// Prints what has changed, as long as the database keeps it (--change-window-bytes)
-    Follow(commands::follow::Follow),
+    Changes(commands::changes::Changes),
     /// Prints the options that a database has stored, or sets and unsets them
     Options(commands::options::Options),
     /// Prints sizes and counters of a database
@@ -132,7 +132,7 @@ impl Command {
             Command::Export(command) => command.run(),
             Command::Import(command) => command.run(),
             Command::Ingest(command) => command.run(),
-            Command::Follow(command) => command.run(),
+            Command::Changes(command) => command.run(),
             Command::Options(command) => command.run(),
             Command::Stats(command) => command.run(),
             Command::Explain(command) => command.run(),

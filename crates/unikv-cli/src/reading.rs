@@ -1,29 +1,29 @@
 //! A database that a command only reads: followed, so that it takes no lock and writes nothing,
 //! whether or not another process has it open.
 //!
-//! A follower shows what is visible at the moment at which the command begins. For copies, which
+//! A secondary shows what is visible at the moment at which the command begins. For copies, which
 //! are to have the history of the database, it is opened if nobody else has it.
 
 use crate::args::{DirArg, KeyspaceArg};
 use crate::exit::{Code, Failure};
 use std::path::Path;
 use unikv::backup::{Made, Repository};
-use unikv::{Checkpoint, Db, FollowOptions, Follower, PartitionStats, Snapshot};
+use unikv::{Checkpoint, Db, PartitionStats, Secondary, SecondaryOptions, Snapshot};
 
 /// Follows the database that is there.
-pub fn follow(dir: &DirArg) -> Result<Follower, Failure> {
-    Db::follow(&dir.dir, FollowOptions::default()).map_err(Failure::opening)
+pub fn open_secondary(dir: &DirArg) -> Result<Secondary, Failure> {
+    Db::open_secondary(&dir.dir, SecondaryOptions::default()).map_err(Failure::opening)
 }
 
 pub enum Reading {
     Opened(Db),
-    Followed(Follower),
+    Followed(Secondary),
 }
 
 impl Reading {
     /// Follows the database that is there.
     pub fn open(dir: &DirArg) -> Result<Reading, Failure> {
-        follow(dir).map(Reading::Followed)
+        open_secondary(dir).map(Reading::Followed)
     }
 
     /// Opens the database that is there, to copy it.
@@ -32,7 +32,7 @@ impl Reading {
             Ok(db) => Ok(Reading::Opened(db)),
             // Another process has it, or this one may not write there.
             Err(Failure::Failed(failed)) if failed.code == Code::Locked || failed.may_not_write => {
-                let followed = follow(dir).map_err(|failure| failure.at(&failed.to_string()));
+                let followed = open_secondary(dir).map_err(|failure| failure.at(&failed.to_string()));
                 followed.map(Reading::Followed)
             }
             Err(failure) => Err(failure),
@@ -43,7 +43,7 @@ impl Reading {
     pub fn keyspaces(&self) -> Vec<String> {
         match self {
             Reading::Opened(db) => db.keyspaces(),
-            Reading::Followed(follower) => follower.keyspaces(),
+            Reading::Followed(secondary) => secondary.keyspaces(),
         }
     }
 
@@ -51,7 +51,7 @@ impl Reading {
     pub fn keyspace(&self, name: &str) -> Result<Snapshot, Failure> {
         let found = match self {
             Reading::Opened(db) => db.find_keyspace(name).map(|found| found.snapshot()),
-            Reading::Followed(follower) => follower.keyspace(name),
+            Reading::Followed(secondary) => secondary.keyspace(name),
         };
         found.ok_or_else(|| Failure::no_keyspace(name))
     }
@@ -65,7 +65,7 @@ impl Reading {
     pub fn partitions(&self) -> Vec<PartitionStats> {
         match self {
             Reading::Opened(db) => db.stats().partitions,
-            Reading::Followed(follower) => follower.stats().partitions,
+            Reading::Followed(secondary) => secondary.stats().partitions,
         }
     }
 
@@ -73,7 +73,7 @@ impl Reading {
     pub fn checkpoint(&self, dest: &Path) -> unikv::Result<Checkpoint> {
         match self {
             Reading::Opened(db) => db.checkpoint(dest),
-            Reading::Followed(follower) => follower.checkpoint(dest),
+            Reading::Followed(secondary) => secondary.checkpoint(dest),
         }
     }
 
@@ -81,7 +81,7 @@ impl Reading {
     pub fn back_up(&self, repository: &Repository) -> unikv::Result<Made> {
         match self {
             Reading::Opened(db) => repository.back_up(db),
-            Reading::Followed(follower) => repository.back_up_follower(follower),
+            Reading::Followed(secondary) => repository.back_up_secondary(secondary),
         }
     }
 

@@ -25,7 +25,7 @@ fn commands<'a>(at: &'a str, made: &'a str, lines: &'a str, export: &'a str) -> 
         vec!["scan", at],
         vec!["dump", at],
         vec!["export", at, made],
-        vec!["follow", at],
+        vec!["changes", at],
         vec!["stats", at],
         vec!["shell", at],
         vec!["keyspace", "list", at],

@@ -79,7 +79,7 @@ fn what_needs_the_database_for_itself_names_the_holder() {
         &["load", &db, &lines],
         &["ingest", &db, &lines],
         &["import", &db, &export],
-        &["follow", &db],
+        &["changes", &db],
         &["keyspace", "create", &db, "more"],
         &["keyspace", "drop", &db, "more"],
         &["compact", &db],
@@ -120,7 +120,7 @@ fn what_is_due_is_explained_by_the_files_and_beside_a_writer_by_what_it_publishe
 }
 
 #[test]
-fn stats_beside_a_writer_that_publishes_none_are_those_of_a_follower() {
+fn stats_beside_a_writer_that_publishes_none_are_those_of_a_secondary() {
     let dir = tempfile::tempdir().unwrap();
     let db = within(dir.path(), "db");
     let writer = unikv::Db::open(&db, unikv::Options::default()).unwrap();
@@ -130,7 +130,7 @@ fn stats_beside_a_writer_that_publishes_none_are_those_of_a_follower() {
     writer.flush().unwrap();
     writer.put("later", "1").unwrap();
     let shown = text(&["stats", &db]);
-    assert!(shown.starts_with("as a follower sees it: "), "{shown}");
+    assert!(shown.starts_with("as a secondary sees it: "), "{shown}");
     assert!(shown.contains("up to number 101; 0 more since"), "{shown}");
     assert!(shown.contains("100 records"), "{shown}");
     assert!(

@@ -98,7 +98,7 @@ fn every_command_prints_results_as_json() {
     assert_eq!(run(&["persist", db, "absent"], 1, one)["found"], false);
     run(&["scan", db], 0, Some(4));
     run(&["dump", db], 0, Some(4));
-    run(&["follow", db], 0, None);
+    run(&["changes", db], 0, None);
     assert_eq!(run(&["del", db, "b"], 0, one)["key"], "b");
     run(
         &["keyspace", "create", db, "users", "--default-ttl", "1d"],

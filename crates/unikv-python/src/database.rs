@@ -305,7 +305,10 @@ impl Database {
     /// The commit tag of the newest write that had one: see `WriteBatch.set_commit_tag`.
     #[getter]
     fn commit_tag<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        Ok(self.db()?.commit_tag().map(|commit_tag| PyBytes::new(py, &commit_tag)))
+        Ok(self
+            .db()?
+            .commit_tag()
+            .map(|commit_tag| PyBytes::new(py, &commit_tag)))
     }
 
     fn __enter__(slf: Bound<'_, Database>) -> PyResult<Bound<'_, Database>> {

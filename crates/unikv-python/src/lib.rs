@@ -46,7 +46,7 @@ mod module {
     #[pymodule_export]
     use crate::keyspace::Keyspace;
     #[pymodule_export]
-    use crate::moments::{Follower, Snapshot};
+    use crate::moments::{Secondary, Snapshot};
     #[pymodule_export]
     use crate::offline::{backup_points, check, destroy, exchange, repair, restore};
     #[pymodule_export]

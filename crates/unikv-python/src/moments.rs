@@ -1,4 +1,4 @@
-//! What can be read and not written: snapshots, and followers of a database that others write.
+//! What can be read and not written: snapshots, and secondaries of a database that others write.
 
 use crate::boundary::args::{Held, Size, Time};
 use crate::boundary::errors::Fault;
@@ -13,7 +13,7 @@ use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::Arc;
 use unikv::backup::Repository;
-use unikv::{Db, FollowOptions};
+use unikv::{Db, SecondaryOptions};
 
 /// The database as it was at one moment. Made by `Database.snapshot()`.
 ///
@@ -49,7 +49,7 @@ impl Snapshot {
             return Err(Fault::closed("snapshot").into());
         };
         let other = match &name {
-            // As it was called at that moment; a follower has no database to ask.
+            // As it was called at that moment; a secondary has no database to ask.
             Named::Name(name) => {
                 let other = held.get()?.keyspace_named(name);
                 other.ok_or_else(|| missing(name))?
@@ -78,26 +78,26 @@ impl Snapshot {
     }
 }
 
-/// A database that another process writes, or nobody, for reading: made by `unikv.follow(path)`.
+/// A database that another process writes, or nobody, for reading: made by `unikv.open_secondary(path)`.
 ///
 /// It shows the state of its last `refresh()`.
 #[pyclass(module = "unikv", extends = Readable, frozen)]
-pub(crate) struct Follower;
+pub(crate) struct Secondary;
 
-impl Follower {
-    fn held<'a>(slf: &'a Bound<'_, Follower>) -> Result<&'a Held<unikv::Follower>, Fault> {
+impl Secondary {
+    fn held<'a>(slf: &'a Bound<'_, Secondary>) -> Result<&'a Held<unikv::Secondary>, Fault> {
         match &slf.as_super().get().source {
-            Source::Follower(held) => {
+            Source::Secondary(held) => {
                 slf.as_super().get().guard.check()?;
                 Ok(held)
             }
-            _ => Err(Fault::closed("follower")),
+            _ => Err(Fault::closed("secondary")),
         }
     }
 }
 
 #[pymethods]
-impl Follower {
+impl Secondary {
     #[new]
     #[pyo3(signature = (path, *, memory_budget=None, refresh_every=None))]
     fn new(
@@ -105,56 +105,56 @@ impl Follower {
         path: PathBuf,
         memory_budget: Option<Size>,
         refresh_every: Option<Time>,
-    ) -> PyResult<PyClassInitializer<Follower>> {
-        let mut options = FollowOptions::default();
+    ) -> PyResult<PyClassInitializer<Secondary>> {
+        let mut options = SecondaryOptions::default();
         if let Some(Size(bytes)) = memory_budget {
             options = options.memory_budget(bytes);
         }
         if let Some(Time(period)) = refresh_every {
             options = options.refresh_every(period);
         }
-        let follower = interruptible(py, move || Db::follow(path, options))?;
-        let source = Source::Follower(Held::new(follower, "follower"));
+        let secondary = interruptible(py, move || Db::open_secondary(path, options))?;
+        let source = Source::Secondary(Held::new(secondary, "secondary"));
         let base = Readable::new(source, &Guard::new(None));
-        Ok(PyClassInitializer::from(base).add_subclass(Follower))
+        Ok(PyClassInitializer::from(base).add_subclass(Secondary))
     }
 
     /// Shows from now on what the writer has made visible.
-    fn refresh(slf: &Bound<'_, Follower>) -> PyResult<()> {
-        let held = Follower::held(slf)?;
+    fn refresh(slf: &Bound<'_, Secondary>) -> PyResult<()> {
+        let held = Secondary::held(slf)?;
         detached(slf.py(), || Ok::<_, Fault>(held.get()?.refresh()?))
     }
 
     /// The state that is shown now.
-    fn snapshot(slf: &Bound<'_, Follower>) -> PyResult<Py<Snapshot>> {
-        let held = Follower::held(slf)?;
+    fn snapshot(slf: &Bound<'_, Secondary>) -> PyResult<Py<Snapshot>> {
+        let held = Secondary::held(slf)?;
         let snapshot = held.get()?.snapshot();
         Snapshot::make(slf.py(), snapshot, &slf.as_super().get().guard)
     }
 
     /// Another keyspace in the state that is shown now, by its name.
-    fn keyspace(slf: &Bound<'_, Follower>, name: &str) -> PyResult<Py<Snapshot>> {
-        let follower = Follower::held(slf)?.get()?;
-        let snapshot = follower
+    fn keyspace(slf: &Bound<'_, Secondary>, name: &str) -> PyResult<Py<Snapshot>> {
+        let secondary = Secondary::held(slf)?.get()?;
+        let snapshot = secondary
             .keyspace(name)
             .ok_or_else(|| crate::keyspace::missing(name))?;
         Snapshot::make(slf.py(), snapshot, &slf.as_super().get().guard)
     }
 
     /// The names of all keyspaces.
-    fn keyspaces(slf: &Bound<'_, Follower>) -> PyResult<Vec<String>> {
-        Ok(Follower::held(slf)?.get()?.keyspaces())
+    fn keyspaces(slf: &Bound<'_, Secondary>) -> PyResult<Vec<String>> {
+        Ok(Secondary::held(slf)?.get()?.keyspaces())
     }
 
     /// The sequence number of the last write that is shown.
     #[getter]
-    fn seq(slf: &Bound<'_, Follower>) -> PyResult<u64> {
-        Ok(Follower::held(slf)?.get()?.seq())
+    fn seq(slf: &Bound<'_, Secondary>) -> PyResult<u64> {
+        Ok(Secondary::held(slf)?.get()?.seq())
     }
 
     /// Figures, as a dict.
-    fn stats<'py>(slf: &Bound<'py, Follower>) -> PyResult<Bound<'py, PyDict>> {
-        let stats = Follower::held(slf)?.get()?.stats();
+    fn stats<'py>(slf: &Bound<'py, Secondary>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = Secondary::held(slf)?.get()?.stats();
         let shown = PyDict::new(slf.py());
         shown.set_item("seq", stats.seq)?;
         shown.set_item("lag", stats.lag)?;
@@ -171,41 +171,41 @@ impl Follower {
 
     /// Makes a database of its own in the new directory `path` that is what is shown now, while the
     /// writer goes on.
-    fn checkpoint(slf: &Bound<'_, Follower>, path: PathBuf) -> PyResult<()> {
-        let follower = Follower::held(slf)?.get()?;
-        interruptible(slf.py(), move || follower.checkpoint(path).map(drop))
+    fn checkpoint(slf: &Bound<'_, Secondary>, path: PathBuf) -> PyResult<()> {
+        let secondary = Secondary::held(slf)?.get()?;
+        interruptible(slf.py(), move || secondary.checkpoint(path).map(drop))
     }
 
     /// Adds what is shown now to a repository of backups, as `Database.backup`.
     fn backup<'py>(
-        slf: &Bound<'py, Follower>,
+        slf: &Bound<'py, Secondary>,
         repository: PathBuf,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let follower = Follower::held(slf)?.get()?;
+        let secondary = Secondary::held(slf)?.get()?;
         let made = interruptible(slf.py(), move || {
-            Repository::at(repository).back_up_follower(&follower)
+            Repository::at(repository).back_up_secondary(&secondary)
         })?;
         show_made(slf.py(), &made)
     }
 
     /// Ends it.
-    fn close(slf: &Bound<'_, Follower>) {
+    fn close(slf: &Bound<'_, Secondary>) {
         let base = slf.as_super().get();
         if base.guard.is_forked() || !base.guard.close() {
             return;
         }
-        if let Source::Follower(held) = &base.source {
-            let follower = held.take();
-            slf.py().detach(|| drop(follower));
+        if let Source::Secondary(held) = &base.source {
+            let secondary = held.take();
+            slf.py().detach(|| drop(secondary));
         }
     }
 
-    fn __enter__(slf: Bound<'_, Follower>) -> Bound<'_, Follower> {
+    fn __enter__(slf: Bound<'_, Secondary>) -> Bound<'_, Secondary> {
         slf
     }
 
     #[pyo3(signature = (*_args))]
-    fn __exit__(slf: &Bound<'_, Follower>, _args: &Bound<'_, PyAny>) {
-        Follower::close(slf);
+    fn __exit__(slf: &Bound<'_, Secondary>, _args: &Bound<'_, PyAny>) {
+        Secondary::close(slf);
     }
 }

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use unikv::Ttl;
 
-/// Something to read from: a database or a keyspace, a snapshot, a follower, or a transaction.
+/// Something to read from: a database or a keyspace, a snapshot, a secondary, or a transaction.
 ///
 /// All of them can be used like a dict whose keys are sorted. Keys and values are bytes-like
 /// objects, and come back as `bytes`.

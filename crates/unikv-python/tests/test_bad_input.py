@@ -117,7 +117,7 @@ def test_opening(tmp_path):
         unikv.open(tmp_path / "none", create_if_missing=False)
     assert error.value.file.endswith("none") and "create_if_missing" in error.value.remedy
     with pytest.raises(unikv.NotFoundError):
-        unikv.follow(tmp_path / "none")
+        unikv.open_secondary(tmp_path / "none")
     with pytest.raises(unikv.IncompatibleError):
         unikv.open(tmp_path)
     with pytest.raises(TypeError):

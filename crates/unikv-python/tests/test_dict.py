@@ -266,28 +266,28 @@ def test_reopen_checkpoint_backup(db, tmp_path):
 def test_follow(db, tmp_path):
     db[b"a"] = b"1"
     db.keyspace("users")[b"u"] = b"1"
-    with unikv.follow(tmp_path / "db", refresh_every=None) as follower:
+    with unikv.open_secondary(tmp_path / "db", refresh_every=None) as secondary:
         db[b"a"] = b"2"
-        assert follower[b"a"] == b"1"
-        before = follower.snapshot()
-        follower.refresh()
-        assert (follower[b"a"], before[b"a"]) == (b"2", b"1")
-        assert follower.keyspaces() == ["default", "users"]
-        assert follower.keyspace("users")[b"u"] == b"1"
-        assert follower.snapshot().keyspace("users")[b"u"] == b"1"
-        assert list(follower.items()) == [(b"a", b"2")] == list(follower.iterator())
-        follower.checkpoint(tmp_path / "copy")
-        assert follower.backup(tmp_path / "backups")["bytes"] > 0
+        assert secondary[b"a"] == b"1"
+        before = secondary.snapshot()
+        secondary.refresh()
+        assert (secondary[b"a"], before[b"a"]) == (b"2", b"1")
+        assert secondary.keyspaces() == ["default", "users"]
+        assert secondary.keyspace("users")[b"u"] == b"1"
+        assert secondary.snapshot().keyspace("users")[b"u"] == b"1"
+        assert list(secondary.items()) == [(b"a", b"2")] == list(secondary.iterator())
+        secondary.checkpoint(tmp_path / "copy")
+        assert secondary.backup(tmp_path / "backups")["bytes"] > 0
         with unikv.open(tmp_path / "copy", create_if_missing=False) as copy:
             assert copy[b"a"] == b"2" and copy.keyspaces() == ["default", "users"]
-        assert follower.seq > 0 and follower.stats()["has_writer"] is True
+        assert secondary.seq > 0 and secondary.stats()["has_writer"] is True
         with pytest.raises(unikv.NoSuchKeyspaceError):
-            follower.keyspace("none")
+            secondary.keyspace("none")
         with pytest.raises(TypeError):
-            follower[b"a"] = b"3"
+            secondary[b"a"] = b"3"
     with pytest.raises(unikv.ClosedError):
-        follower[b"a"]
-    follower.close()
+        secondary[b"a"]
+    secondary.close()
 
 
 def test_stats(db):

@@ -31,8 +31,8 @@ def test_a_range_comes_back(db, tmp_path):
     assert copy.export(tmp_path / "prefix", prefix=b"02")["records"] == 100
     assert db.import_(tmp_path / "prefix")["records"] == 100
     assert list(db) == [b"%04d" % n for n in range(200, 300)]
-    with unikv.follow(db.path) as follower:
-        assert follower.export(tmp_path / "followed")["records"] == 100
+    with unikv.open_secondary(db.path) as secondary:
+        assert secondary.export(tmp_path / "followed")["records"] == 100
     assert unikv.check_export(tmp_path / "prefix")["keyspace"] == "copy"
 
 

@@ -174,7 +174,7 @@ def test_a_fork_while_others_work_and_its_end(tmp_path):
     db = unikv.open(sys.argv[1])
     for first in range(0, 50_000, 1000):
         db.update({b"%06d" % n: b"v" * 100 for n in range(first, first + 1000)})
-    follower, snapshot = unikv.follow(sys.argv[1]), db.snapshot()
+    secondary, snapshot = unikv.open_secondary(sys.argv[1]), db.snapshot()
     items, it, txn, batch = db.items(), db.iterator(), db.transaction(), db.write_batch()
     next(items), next(it)
     batch.put(b"a", b"1")
@@ -183,12 +183,12 @@ def test_a_fork_while_others_work_and_its_end(tmp_path):
         while not done.is_set():
             call()
     calls = [lambda: txn.count(), lambda: db.items().close(), lambda: snapshot[b"000001"],
-             lambda: (it.seek(b"0"), next(it)), lambda: follower[b"000001"], lambda: batch.write(),
+             lambda: (it.seek(b"0"), next(it)), lambda: secondary[b"000001"], lambda: batch.write(),
              lambda: txn.multi_get([b"000001"]), lambda: len(batch), lambda: batch.set_commit_tag(b"m")]
     threads = [threading.Thread(target=work, args=(call,)) for call in calls]
     for thread in threads:
         thread.start()
-    ends = [items.close, it.close, snapshot.close, follower.close, txn.rollback]
+    ends = [items.close, it.close, snapshot.close, secondary.close, txn.rollback]
     for _ in range(20):
         child = os.fork()
         if child == 0:

@@ -12,14 +12,14 @@ use crate::feed;
 use crate::history::{History, Mix};
 use crate::moments::{self, Moment, Recorder, Seen, fingerprint};
 use crate::oracle::{Ending, Oracle};
-use crate::runner::{Coverage, DIR, Standing, followers};
+use crate::runner::{Coverage, DIR, Standing, secondaries};
 use crate::shrink;
 use crate::spaces;
 use crate::story;
 use crate::verify;
 use std::collections::BTreeSet;
 use std::path::Path;
-use unikv::Follower;
+use unikv::Secondary;
 use unikv::vfs::sim::{Keep, SimVfs};
 
 /// How deep to look.
@@ -250,13 +250,13 @@ pub(crate) fn recover(
     }
     // It shows what recovery is about to find, and goes on beside the next writer.
     let is_followed = deep && has_database(&disk) && !oracle.times.matters;
-    let follower = is_followed.then(|| followers::alone(&disk));
-    let shown = |follower: &Follower| (followers::shown_by(follower), follower.commit_tag());
-    let alone = follower.as_ref().map(shown);
+    let secondary = is_followed.then(|| secondaries::alone(&disk));
+    let shown = |secondary: &Secondary| (secondaries::shown_by(secondary), secondary.commit_tag());
+    let alone = secondary.as_ref().map(shown);
     let (db, _runtime) = verify::recovered(&disk, config, &mut oracle, ending);
     if let Some((alone, commit_tag)) = &alone {
-        let what = "a follower after a crash";
-        followers::same(what, alone, &followers::held_by(&db));
+        let what = "a secondary after a crash";
+        secondaries::same(what, alone, &secondaries::held_by(&db));
         assert_eq!(*commit_tag, db.commit_tag(), "the mark of {what}");
     }
     let held = feeds.verify(&db, &oracle.times, ending);
@@ -268,12 +268,12 @@ pub(crate) fn recover(
         let closed = db.close();
         closed.unwrap_or_else(|err| panic!("a close after recovery failed: {err:?}"));
     }
-    if let Some(follower) = follower {
-        let refreshed = follower.refresh();
+    if let Some(secondary) = secondary {
+        let refreshed = secondary.refresh();
         refreshed.unwrap_or_else(|err| panic!("a refresh after a crash failed: {err:?}"));
-        let shows = verify::scan(follower.iter()).unwrap_or_else(|err| panic!("a scan: {err:?}"));
+        let shows = verify::scan(secondary.iter()).unwrap_or_else(|err| panic!("a scan: {err:?}"));
         let known = spaces::own(oracle.state(), 0);
-        verify::same_pairs("a follower of the next writer", &shows, &known);
+        verify::same_pairs("a secondary of the next writer", &shows, &known);
     }
     held
 }

@@ -296,7 +296,11 @@ impl Copy {
             assert_eq!(ends(&got), ends(&want), "{what}, {name}: when it expires");
         }
         let commit_tag = db.commit_tag();
-        assert_eq!(self.commit_tag.as_deref(), commit_tag.as_deref(), "{what}: the mark");
+        assert_eq!(
+            self.commit_tag.as_deref(),
+            commit_tag.as_deref(),
+            "{what}: the mark"
+        );
         Ok(())
     }
 }

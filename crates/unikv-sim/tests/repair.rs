@@ -318,7 +318,11 @@ fn a_database_without_damage_is_copied() {
             report.options_carried && report.tombstones > 0,
             "{name}: {report:#?}"
         );
-        assert_eq!(report.commit_tag.as_deref(), specimen.commit_tag.as_deref(), "{name}");
+        assert_eq!(
+            report.commit_tag.as_deref(),
+            specimen.commit_tag.as_deref(),
+            "{name}"
+        );
         let faults = report.files.iter().map(|file| file.fault_count);
         assert_eq!(faults.sum::<u64>(), 0, "{name}: {report:#?}");
     }

@@ -129,8 +129,8 @@ struct Case(Seeded, By, u64);
 
 use By::{Bounds, Crashes, Cuts, Damage, Faults, History as Histories, Shortage, Test};
 
-const FOLLOWED: &str = "engine::follow::tests::keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed";
-const DURING_A_REFRESH: &str = "engine::follow::tests::whatever_is_written_during_a_refresh_it_shows_a_state_that_the_writer_showed";
+const FOLLOWED: &str = "engine::secondary::tests::keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed";
+const DURING_A_REFRESH: &str = "engine::secondary::tests::whatever_is_written_during_a_refresh_it_shows_a_state_that_the_writer_showed";
 
 /// A unit test of the engine.
 const fn unit(name: &'static str) -> By {
@@ -152,11 +152,11 @@ const CASES: &[Case] = &[
         ),
         0,
     ),
-    Case(Seeded::FollowerKeepsFlushed, unit(FOLLOWED), 0),
-    Case(Seeded::FollowerMissesEdits, unit(DURING_A_REFRESH), 0),
+    Case(Seeded::SecondaryKeepsFlushed, unit(FOLLOWED), 0),
+    Case(Seeded::SecondaryMissesEdits, unit(DURING_A_REFRESH), 0),
     Case(
-        Seeded::FollowerIndexStale,
-        unit("engine::follow::tests::a_follower_shows_each_state_across_every_job"),
+        Seeded::SecondaryIndexStale,
+        unit("engine::secondary::tests::a_secondary_shows_each_state_across_every_job"),
         0,
     ),
     Case(
@@ -170,9 +170,9 @@ const CASES: &[Case] = &[
         0,
     ),
     Case(
-        Seeded::FollowerCopiesNoMark,
+        Seeded::SecondaryCopiesNoMark,
         unit(
-            "engine::follow::copies::tests::a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself",
+            "engine::secondary::copies::tests::a_checkpoint_of_a_secondary_is_what_it_shows_and_lives_by_itself",
         ),
         0,
     ),
@@ -198,17 +198,17 @@ const CASES: &[Case] = &[
     // The change feed.
     Case(
         Seeded::FeedShowsUnsynced,
-        unit("engine::changes::tests::no_power_cut_takes_what_a_follower_has_seen"),
+        unit("engine::changes::tests::no_power_cut_takes_what_a_secondary_has_seen"),
         0,
     ),
     Case(
         Seeded::IncarnationForgotten,
-        unit("engine::changes::tests::no_power_cut_takes_what_a_follower_has_seen"),
+        unit("engine::changes::tests::no_power_cut_takes_what_a_secondary_has_seen"),
         0,
     ),
     Case(
         Seeded::WindowRecycled,
-        unit("engine::changes::tests::a_follower_that_lags_too_much_is_refused_and_never_wrong"),
+        unit("engine::changes::tests::a_secondary_that_lags_too_much_is_refused_and_never_wrong"),
         0,
     ),
     Case(Seeded::OnlyNextIncarnation, Cuts, 0),

@@ -39,7 +39,7 @@
 //!   is always an error that names file and offset: it never reads as another value, or as none.
 //! - [`Db::checkpoint`] makes a database of its own that is what this one is now, in milliseconds;
 //!   [`backup`] keeps points in time on another disk.
-//! - [`Db::follow`] reads a database that another process writes: a [`Follower`].
+//! - [`Db::open_secondary`] reads a database that another process writes: a [`Secondary`].
 //!   [`Db::changes_since`] shows what changes, write by write, for caches and replicas.
 //! - Values may expire ([`WriteOptions::ttl`]), and a range of keys goes in one write
 //!   ([`Db::delete_range`]).
@@ -128,22 +128,22 @@ pub use base::seeded::Seeded;
 pub use bytes::Bytes;
 pub use codec::Compression;
 pub use db::Db;
-pub use db::follower::Follower;
 pub use db::ingest::Ingest;
 pub use db::keyspace::Keyspace;
 pub use db::readable::Readable;
+pub use db::secondary::Secondary;
 pub use db::snapshot::Snapshot;
 pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::ingest::entry::{Expiry, SortedEntry};
 pub use engine::changes::{Change, ChangeOp, Changes, ChangesOptions, KeyspaceChange, Token, What};
 pub use engine::checkpoint::{Checkpoint, CheckpointFile};
-pub use engine::follow::FollowerStats;
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;
 pub use engine::read::cursor::{Cursor, Keys};
 pub use engine::read::iter::Iter;
 pub use engine::read::lifetimes::Ttl;
 pub use engine::read::value_reader::ValueReader;
+pub use engine::secondary::SecondaryStats;
 pub use engine::space::garbage::{GarbageStats, RecordFileStats};
 pub use engine::stats::holders::{
     ClosingReport, DueJob, HolderKind, HolderStats, RunningJob, StillOpen,
@@ -172,7 +172,8 @@ pub use offline::repair::report::{
     UncertainKey,
 };
 pub use options::{
-    Clustering, Durability, EffectiveOptions, FollowOptions, KeyspaceOptions, Options, WriteOptions,
+    Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, SecondaryOptions,
+    WriteOptions,
 };
 pub use txn::Isolation;
 pub use txn::single::Mismatch;

@@ -3,10 +3,10 @@
 //! Only `engine` reads [`Options`]; the layers below receive the values they need.
 
 mod effective;
-mod follow;
 mod instruments;
 mod keyspace;
 mod resolve;
+mod secondary;
 mod stored;
 mod write;
 
@@ -14,8 +14,8 @@ use crate::codec::Compression;
 use crate::error::Result;
 use crate::events::{Listener, OnProgress};
 pub use effective::EffectiveOptions;
-pub use follow::FollowOptions;
 pub use keyspace::KeyspaceOptions;
+pub use secondary::SecondaryOptions;
 use std::time::Duration;
 pub(crate) use stored::StoredOptions;
 pub use write::WriteOptions;

@@ -77,7 +77,7 @@ const COMPONENTS: &[&str] = &[
     ENGINE,
     "stats_file",
     "open",
-    "follow",
+    "secondary",
     "handle",
 ];
 

@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use unikv::{ClosingReport, Db, FollowOptions, Follower};
+use unikv::{ClosingReport, Db, Secondary, SecondaryOptions};
 
 /// An open database.
 pub struct Database {
@@ -30,7 +30,7 @@ pub struct Database {
 /// How it was opened.
 enum Opened {
     Written(Db),
-    Followed(Follower),
+    Followed(Secondary),
 }
 
 object!(Database, "unikv_t", b"ukv:db\0\0");
@@ -58,9 +58,9 @@ impl Database {
     }
 
     /// One that another process writes, or nobody.
-    pub(crate) fn follow(dir: &Path, options: FollowOptions) -> Outcome<Database> {
-        let follower = Db::follow(dir, options)?;
-        Ok(Database::new(Opened::Followed(follower)))
+    pub(crate) fn open_secondary(dir: &Path, options: SecondaryOptions) -> Outcome<Database> {
+        let secondary = Db::open_secondary(dir, options)?;
+        Ok(Database::new(Opened::Followed(secondary)))
     }
 
     fn new(opened: Opened) -> Database {
@@ -71,7 +71,7 @@ impl Database {
         }
     }
 
-    /// For what a follower cannot do.
+    /// For what a secondary cannot do.
     #[inline]
     pub(crate) fn db(&self) -> Outcome<&Db> {
         match &self.opened {
@@ -80,12 +80,12 @@ impl Database {
         }
     }
 
-    /// For what only a follower can do.
-    pub(crate) fn follower(&self) -> Outcome<&Follower> {
+    /// For what only a secondary can do.
+    pub(crate) fn secondary(&self) -> Outcome<&Secondary> {
         let what = "the database was opened to be written";
         match &self.opened {
             Opened::Written(_) => Err(Fault::misuse(what, "follow it from another process")),
-            Opened::Followed(follower) => Ok(follower),
+            Opened::Followed(secondary) => Ok(secondary),
         }
     }
 
@@ -94,19 +94,19 @@ impl Database {
     pub(crate) fn source(&self) -> Source<'_> {
         match &self.opened {
             Opened::Written(db) => Source::Database(db),
-            Opened::Followed(follower) => Source::Follower(follower),
+            Opened::Followed(secondary) => Source::Secondary(secondary),
         }
     }
 
     fn snapshot(&self) -> unikv::Snapshot {
         match &self.opened {
             Opened::Written(db) => db.snapshot(),
-            Opened::Followed(follower) => follower.snapshot(),
+            Opened::Followed(secondary) => secondary.snapshot(),
         }
     }
 
     /// Closes it, and returns what was still open; the error of the last sync, or of background
-    /// work. Closing a follower ends nothing of what was made of it, and reports nothing.
+    /// work. Closing a secondary ends nothing of what was made of it, and reports nothing.
     pub(crate) fn close(self) -> Outcome<ClosingReport> {
         match self.opened {
             Opened::Written(db) => Ok(db.close()?),

@@ -8,7 +8,7 @@ use crate::boundary::handles::object;
 use crate::more::keyspaces::KeyspaceOf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use unikv::{Db, Durability, Follower, Keyspace};
+use unikv::{Db, Durability, Keyspace, Secondary};
 
 /// How reads are done.
 #[derive(Default)]
@@ -27,7 +27,7 @@ object!(ReadOptions, "unikv_readoptions_t", b"ukv:read");
 /// What a read reads from.
 pub(crate) enum Source<'a> {
     Database(&'a Db),
-    Follower(&'a Follower),
+    Secondary(&'a Secondary),
     Keyspace(&'a Keyspace),
     Snapshot(unikv::Snapshot),
 }
@@ -37,7 +37,7 @@ macro_rules! read {
     ($source:expr, $from:ident, $read:expr) => {
         match $source {
             $crate::leveldb::reads_and_writes::Source::Database($from) => $read,
-            $crate::leveldb::reads_and_writes::Source::Follower($from) => $read,
+            $crate::leveldb::reads_and_writes::Source::Secondary($from) => $read,
             $crate::leveldb::reads_and_writes::Source::Keyspace($from) => $read,
             $crate::leveldb::reads_and_writes::Source::Snapshot($from) => $read,
         }

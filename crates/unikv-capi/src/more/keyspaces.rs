@@ -21,8 +21,8 @@ pub(crate) struct KeyspaceOf {
 
 enum Named {
     Written(unikv::Keyspace),
-    /// In the state of a follower that is shown when it is read.
-    Followed(unikv::Follower, String),
+    /// In the state of a secondary that is shown when it is read.
+    Followed(unikv::Secondary, String),
 }
 
 impl KeyspaceOf {
@@ -47,8 +47,8 @@ impl KeyspaceOf {
         self.check(database.id)?;
         match &self.named {
             Named::Written(keyspace) => Ok(Source::Keyspace(keyspace)),
-            Named::Followed(follower, name) => {
-                let shown = follower.keyspace(name).ok_or_else(|| is_gone(name))?;
+            Named::Followed(secondary, name) => {
+                let shown = secondary.keyspace(name).ok_or_else(|| is_gone(name))?;
                 Ok(Source::Snapshot(shown))
             }
         }
@@ -90,9 +90,9 @@ fn hand_out(named: Named, database: &Database) -> New<Keyspace> {
 /// The keyspace of this name, if there is one.
 fn find(database: &Database, name: &str) -> Option<Named> {
     match database.source() {
-        Source::Follower(follower) => {
-            let is_there = follower.keyspace(name).is_some();
-            is_there.then(|| Named::Followed(follower.clone(), name.to_owned()))
+        Source::Secondary(secondary) => {
+            let is_there = secondary.keyspace(name).is_some();
+            is_there.then(|| Named::Followed(secondary.clone(), name.to_owned()))
         }
         _ => database.db().ok()?.find_keyspace(name).map(Named::Written),
     }
@@ -158,7 +158,7 @@ capi! { functions:
     /// The names of all keyspaces, as a JSON array of strings, to be freed.
     fn unikv_keyspaces_json(db: Shared<Database>; errptr) -> *mut c_char {
         let names = match db.source() {
-            Source::Follower(follower) => follower.keyspaces(),
+            Source::Secondary(secondary) => secondary.keyspaces(),
             _ => db.db()?.keyspaces(),
         };
         malloc_copy(serde_json::json!(names).to_string().as_bytes())?

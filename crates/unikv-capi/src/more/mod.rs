@@ -8,11 +8,11 @@ pub(crate) mod changes;
 pub(crate) mod compare;
 pub(crate) mod errors;
 pub(crate) mod expiry;
-pub(crate) mod followers;
 pub(crate) mod iterators;
 pub(crate) mod keyspaces;
 pub(crate) mod options_by_name;
 pub(crate) mod ranges;
+pub(crate) mod secondaries;
 pub(crate) mod transactions;
 pub(crate) mod upkeep;
 
@@ -31,7 +31,7 @@ pub(crate) fn sections() -> Vec<(&'static str, Vec<crate::boundary::Function>)> 
         ("Transactions", transactions::functions()),
         (
             "Following what another process writes",
-            followers::functions(),
+            secondaries::functions(),
         ),
         ("Following what changes", changes::functions()),
         ("Upkeep", upkeep::functions()),

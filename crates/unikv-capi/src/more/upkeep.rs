@@ -83,7 +83,7 @@ capi! { functions:
         };
         let keys = range(start, limit);
         let export = match source {
-            Source::Follower(follower) => follower.snapshot().export(keys, path.path())?,
+            Source::Secondary(secondary) => secondary.snapshot().export(keys, path.path())?,
             Source::Database(db) => db.export(keys, path.path())?,
             Source::Keyspace(keyspace) => keyspace.export(keys, path.path())?,
             Source::Snapshot(snapshot) => snapshot.export(keys, path.path())?,
@@ -102,11 +102,11 @@ capi! { functions:
     }
 
     /// The figures of the database, as a JSON object, to be freed: the fields of `Stats` in the
-    /// Rust API, or of `FollowerStats` for a database that is followed, under the same names.
+    /// Rust API, or of `SecondaryStats` for a database that is followed, under the same names.
     /// Bytes are numbers, times objects of `secs` and `nanos`, keys hexadecimal.
     fn unikv_stats_json(db: Shared<Database>; errptr) -> *mut c_char {
         hand_out_json(match db.source() {
-            Source::Follower(follower) => serde_json::to_string(&follower.stats()),
+            Source::Secondary(secondary) => serde_json::to_string(&secondary.stats()),
             _ => serde_json::to_string(&db.db()?.stats()),
         })?
     }

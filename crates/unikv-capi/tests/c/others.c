@@ -1,4 +1,4 @@
-/* What others see of a database: figures, followers, those who get its changes, and exports; and
+/* What others see of a database: figures, secondaries, those who get its changes, and exports; and
    what it has stored of its options. */
 
 #include "unikv_check.h"
@@ -81,7 +81,7 @@ static void figures(unikv_t* db) {
     FAILED(err, "null");
 }
 
-static void followers(unikv_t* db, const char* dir) {
+static void secondaries(unikv_t* db, const char* dir) {
     char* err = NULL;
     char* names;
     size_t len;
@@ -90,11 +90,11 @@ static void followers(unikv_t* db, const char* dir) {
     unikv_writeoptions_t* w = unikv_writeoptions_create();
     unikv_options_t* options = unikv_options_create();
     unikv_keyspace_t *users, *shown;
-    unikv_t* follower;
+    unikv_t* secondary;
     const unikv_snapshot_t* snapshot;
     unikv_iterator_t* iter;
 
-    CHECK(unikv_follow(NULL, in(dir, "none"), 0, &err) == NULL);
+    CHECK(unikv_open_secondary(NULL, in(dir, "none"), 0, &err) == NULL);
     CHECK(unikv_last_error_kind() == unikv_not_found);
     FAILED(err, "NotFound: ");
     put(db, NULL, "apple", "red");
@@ -105,76 +105,76 @@ static void followers(unikv_t* db, const char* dir) {
 
     unikv_options_set(options, "memory_budget", "1MiB", &err);
     FINE(err);
-    follower = unikv_follow(options, in(dir, "db"), 0, &err);
+    secondary = unikv_open_secondary(options, in(dir, "db"), 0, &err);
     FINE(err);
-    check_get(follower, NULL, "apple", "red");
+    check_get(secondary, NULL, "apple", "red");
     put(db, NULL, "apple", "green");
     put(db, w, "a", "Alan");
-    CHECK(unikv_follower_lag(follower, &err) == 2);
-    snapshot = unikv_create_snapshot(follower);
-    check_get(follower, NULL, "apple", "red");
-    unikv_refresh(follower, &err);
+    CHECK(unikv_secondary_lag(secondary, &err) == 2);
+    snapshot = unikv_create_snapshot(secondary);
+    check_get(secondary, NULL, "apple", "red");
+    unikv_refresh(secondary, &err);
     FINE(err);
-    CHECK(unikv_follower_lag(follower, &err) == 0);
-    CHECK(unikv_follower_seq(follower, &err) > 0);
+    CHECK(unikv_secondary_lag(secondary, &err) == 0);
+    CHECK(unikv_secondary_seq(secondary, &err) > 0);
     FINE(err);
-    check_get(follower, NULL, "apple", "green");
+    check_get(secondary, NULL, "apple", "green");
     unikv_readoptions_set_snapshot(r, snapshot);
-    check_get(follower, r, "apple", "red");
+    check_get(secondary, r, "apple", "red");
     CHECK(unikv_get(db, r, "apple", 5, &len, &err) == NULL);
     FAILED(err, "the snapshot is of another database");
 
-    CHECK(unikv_keyspace_find(follower, "nobody", &err) == NULL);
+    CHECK(unikv_keyspace_find(secondary, "nobody", &err) == NULL);
     FINE(err);
-    shown = unikv_keyspace_find(follower, "users", &err);
+    shown = unikv_keyspace_find(secondary, "users", &err);
     CHECK(shown != NULL);
     unikv_readoptions_set_keyspace(here, shown);
-    check_get(follower, here, "a", "Alan");
+    check_get(secondary, here, "a", "Alan");
     unikv_readoptions_set_keyspace(r, shown);
-    check_get(follower, r, "a", "Ada");
+    check_get(secondary, r, "a", "Ada");
     CHECK(unikv_get(db, here, "a", 1, &len, &err) == NULL);
     FAILED(err, "the keyspace is of another database");
-    names = unikv_keyspaces_json(follower, &err);
+    names = unikv_keyspaces_json(secondary, &err);
     CHECK(strcmp(names, "[\"default\",\"users\"]") == 0);
     unikv_free(names);
-    iter = unikv_create_iterator(follower, here);
+    iter = unikv_create_iterator(secondary, here);
     unikv_iter_seek_to_first(iter);
     CHECK(unikv_iter_valid(iter) && is(unikv_iter_key(iter, &len), 1, "a"));
     unikv_iter_destroy(iter);
 
-    names = unikv_stats_json(follower, &err);
+    names = unikv_stats_json(secondary, &err);
     FINE(err);
     CHECK(strstr(names, "\"lag\":0") && strstr(names, "\"has_writer\":true"));
     CHECK(strstr(names, "\"error\":null"));
     unikv_free(names);
 
-    unikv_put(follower, NULL, "apple", 5, "blue", 4, &err);
+    unikv_put(secondary, NULL, "apple", 5, "blue", 4, &err);
     FAILED(err, "the database is followed, and only reads work");
     unikv_writeoptions_set_keyspace(w, shown);
-    unikv_put(follower, w, "a", 1, "Alonzo", 6, &err);
+    unikv_put(secondary, w, "a", 1, "Alonzo", 6, &err);
     FAILED(err, "only reads work");
-    CHECK(unikv_keyspace_open(follower, "more", NULL, &err) == NULL);
+    CHECK(unikv_keyspace_open(secondary, "more", NULL, &err) == NULL);
     FAILED(err, "only reads work");
-    CHECK(unikv_transaction_begin(follower, 0, &err) == NULL);
+    CHECK(unikv_transaction_begin(secondary, 0, &err) == NULL);
     FAILED(err, "only reads work");
     unikv_refresh(db, &err);
     FAILED(err, "was opened to be written");
 
     unikv_keyspace_drop(users, &err);
     FINE(err);
-    unikv_refresh(follower, &err);
+    unikv_refresh(secondary, &err);
     FINE(err);
-    CHECK(unikv_get(follower, here, "a", 1, &len, &err) == NULL);
+    CHECK(unikv_get(secondary, here, "a", 1, &len, &err) == NULL);
     CHECK(unikv_last_error_kind() == unikv_no_such_keyspace);
     FAILED(err, "no keyspace");
-    unikv_release_snapshot(follower, snapshot);
-    unikv_close(follower);
-    CHECK(unikv_get(follower, NULL, "apple", 5, &len, &err) == NULL);
+    unikv_release_snapshot(secondary, snapshot);
+    unikv_close(secondary);
+    CHECK(unikv_get(secondary, NULL, "apple", 5, &len, &err) == NULL);
     FAILED(err, "has been closed");
     /* One with a thread of its own ends with it. */
-    follower = unikv_follow(NULL, in(dir, "db"), 1, &err);
+    secondary = unikv_open_secondary(NULL, in(dir, "db"), 1, &err);
     FINE(err);
-    unikv_close_checked(follower, &err);
+    unikv_close_checked(secondary, &err);
     FINE(err);
 
     unikv_keyspace_close(users);
@@ -387,7 +387,7 @@ int main(int argc, char** argv) {
     FINE(err);
     stored_options(argv[1]);
     figures(db);
-    followers(db, argv[1]);
+    secondaries(db, argv[1]);
     changes(db, other, argv[1]);
     exports(db, other, argv[1]);
     closing(argv[1]);

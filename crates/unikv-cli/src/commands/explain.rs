@@ -7,12 +7,12 @@ use super::stats::{age_in_words, published_to_json, seconds_in_words};
 use crate::args::{DirArg, millis};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
-use crate::reading::follow;
+use crate::reading::open_secondary;
 use clap::Args;
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 use std::io::{self, Write};
-use unikv::{DueJob, Follower, PublishedStats, RunningJob};
+use unikv::{DueJob, PublishedStats, RunningJob, Secondary};
 
 /// What only a process knows that has the database open.
 const UNKNOWN: [&str; 4] = [
@@ -33,18 +33,18 @@ pub struct Explain {
 
 impl Explain {
     pub fn run(self) -> Outcome {
-        let follower = follow(&self.dir)?;
-        let has_writer = follower.stats().has_writer;
+        let secondary = open_secondary(&self.dir)?;
+        let has_writer = secondary.stats().has_writer;
         let published = has_writer.then(|| PublishedStats::read(&self.dir.dir));
         match published.transpose().map_err(Failure::opening)?.flatten() {
             Some(published) => self.show_published(&published),
-            None => self.show_stored(&follower, has_writer),
+            None => self.show_stored(&secondary, has_writer),
         }
     }
 
-    fn show_stored(&self, follower: &Follower, has_writer: bool) -> Outcome {
-        let due = follower.due_jobs();
-        let log_bytes = follower.database_stats()?.memtable_bytes;
+    fn show_stored(&self, secondary: &Secondary, has_writer: bool) -> Outcome {
+        let due = secondary.due_jobs();
+        let log_bytes = secondary.database_stats()?.memtable_bytes;
         let as_json = || {
             json!({
                 "due": due.iter().map(due_to_json).collect::<Vec<_>>(),

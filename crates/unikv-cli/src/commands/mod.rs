@@ -1,6 +1,7 @@
 //! The commands that read, write and inspect a database, one module each.
 
 pub mod backup;
+pub mod changes;
 pub mod check;
 pub mod checkpoint;
 pub mod compact;
@@ -10,7 +11,6 @@ pub mod dump;
 pub mod expiry;
 pub mod explain;
 pub mod export;
-pub mod follow;
 pub mod gc;
 pub mod ingest;
 pub mod inspect;

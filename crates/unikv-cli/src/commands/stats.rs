@@ -8,14 +8,14 @@ use crate::args::{DirArg, millis};
 use crate::commands::gc::print_files;
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
-use crate::reading::follow;
+use crate::reading::open_secondary;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::time::Duration;
-use unikv::{EffectiveOptions, Follower, GarbageStats, PublishedStats};
+use unikv::{EffectiveOptions, GarbageStats, PublishedStats, Secondary};
 
-use as_json::follower_to_json;
+use as_json::secondary_to_json;
 pub use as_json::{recovery_to_json, stats_to_json};
 pub use options::{options_to_json, print_options};
 pub use print::{holder_in_words, recovery_in_words};
@@ -35,20 +35,20 @@ pub struct Stats {
 
 impl Stats {
     pub fn run(self) -> Outcome {
-        let follower = follow(&self.dir)?;
-        if !follower.stats().has_writer {
-            return self.show_stored(&follower);
+        let secondary = open_secondary(&self.dir)?;
+        if !secondary.stats().has_writer {
+            return self.show_stored(&secondary);
         }
         match PublishedStats::read(&self.dir.dir).map_err(Failure::opening)? {
-            Some(published) => self.show_published(&published, &follower),
-            None => self.show_followed(&follower),
+            Some(published) => self.show_published(&published, &secondary),
+            None => self.show_followed(&secondary),
         }
     }
 
     /// Shows what the files say of a database that nobody has open.
-    fn show_stored(&self, follower: &Follower) -> Outcome {
-        let stats = follower.database_stats()?;
-        let (garbage, options) = (follower.garbage(), follower.options());
+    fn show_stored(&self, secondary: &Secondary) -> Outcome {
+        let stats = secondary.database_stats()?;
+        let (garbage, options) = (secondary.garbage(), secondary.options());
         let as_json =
             || json!({ "stats": stats_to_json(&stats), "options": options_to_json(&options) });
         self.output.print(as_json, |out| {
@@ -61,7 +61,7 @@ impl Stats {
     }
 
     /// Shows what the process that has the database open has published.
-    fn show_published(&self, published: &PublishedStats, follower: &Follower) -> Outcome {
+    fn show_published(&self, published: &PublishedStats, secondary: &Secondary) -> Outcome {
         let limits = Limits {
             partition_bytes: published.partition_bytes,
             unsorted_bytes: published.unsorted_bytes,
@@ -74,24 +74,24 @@ impl Stats {
             |out| {
                 writeln!(out, "{}", age_in_words(published))?;
                 print_stats(&published.stats, &limits, out)?;
-                self.print_files_of(&follower.garbage(), out)
+                self.print_files_of(&secondary.garbage(), out)
             },
         )?;
         Ok(Code::Success)
     }
 
-    /// Shows what a follower sees of a database whose figures nobody publishes.
-    fn show_followed(&self, follower: &Follower) -> Outcome {
-        let stats = follower.stats();
-        let as_json = || json!({ "followed": follower_to_json(&stats) });
+    /// Shows what a secondary sees of a database whose figures nobody publishes.
+    fn show_followed(&self, secondary: &Secondary) -> Outcome {
+        let stats = secondary.stats();
+        let as_json = || json!({ "followed": secondary_to_json(&stats) });
         self.output.print(as_json, |out| {
             writeln!(
                 out,
-                "as a follower sees it: the process that has it open publishes no figures, or has \
+                "as a secondary sees it: the process that has it open publishes no figures, or has \
                  not yet (Options::publish_stats)"
             )?;
             print_followed(&stats, out)?;
-            self.print_files_of(&follower.garbage(), out)
+            self.print_files_of(&secondary.garbage(), out)
         })?;
         Ok(Code::Success)
     }

@@ -43,7 +43,7 @@ from ._unikv import (
     Changes,
     Database,
     Entries,
-    Follower,
+    Secondary,
     Iterator,
     Keyspace,
     RawIterator,
@@ -77,7 +77,7 @@ __all__ = [
     "DiskFullError",
     "Entries",
     "Error",
-    "Follower",
+    "Secondary",
     "ForkedError",
     "HistoryGoneError",
     "IncompatibleError",
@@ -113,7 +113,7 @@ __all__ = [
     "check",
     "check_export",
     "destroy",
-    "follow",
+    "open_secondary",
     "open",
     "repair",
     "restore",
@@ -170,26 +170,26 @@ def open(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
     return Database(path, **options)
 
 
-def follow(
+def open_secondary(
     path: str | os.PathLike[str],
     *,
     memory_budget: int | str | None = None,
     refresh_every: float | timedelta | None = None,
-) -> Follower:
+) -> Secondary:
     """Opens a database for reading that another process may write at the same time.
 
     It shows a state of the database until `refresh()`, or for as long as `refresh_every` says.
 
     >>> with unikv.open(path / "shared") as db:
     ...     db.put(b"a", b"1")
-    ...     with unikv.follow(path / "shared") as follower:
+    ...     with unikv.open_secondary(path / "shared") as secondary:
     ...         db.put(b"a", b"2")
-    ...         before = follower[b"a"]
-    ...         follower.refresh()
-    ...         before, follower[b"a"]
+    ...         before = secondary[b"a"]
+    ...         secondary.refresh()
+    ...         before, secondary[b"a"]
     (b'1', b'2')
     """
-    return Follower(path, memory_budget=memory_budget, refresh_every=refresh_every)
+    return Secondary(path, memory_budget=memory_budget, refresh_every=refresh_every)
 
 
 # In the child of a fork, what Python holds of a database refuses to be used.

@@ -29,7 +29,7 @@ __all__ = [
     "Changes",
     "Database",
     "Entries",
-    "Follower",
+    "Secondary",
     "Iterator",
     "Keyspace",
     "RawIterator",
@@ -221,7 +221,7 @@ class Snapshot(Readable):
     def __exit__(self, *_args: object) -> None: ...
 
 @final
-class Follower(Readable):
+class Secondary(Readable):
     def __new__(
         cls,
         path: _Path,

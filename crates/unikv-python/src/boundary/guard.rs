@@ -23,7 +23,7 @@ pub(crate) fn note_fork() {
 pub(crate) struct Guard {
     closed: AtomicBool,
     born: usize,
-    /// A follower has none.
+    /// A secondary has none.
     db: Option<Db>,
 }
 
@@ -36,10 +36,10 @@ impl Guard {
         })
     }
 
-    /// The database. A follower has none.
+    /// The database. A secondary has none.
     pub(crate) fn db(&self) -> Result<&Db, Fault> {
         let no_database = || {
-            let what = "this is of a follower, which reads alone";
+            let what = "this is of a secondary, which reads alone";
             Fault::invalid(what, "open the database to write")
         };
         self.db.as_ref().ok_or_else(no_database)

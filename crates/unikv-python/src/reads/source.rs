@@ -11,7 +11,7 @@ pub(crate) enum Source {
     Db(Db),
     Keyspace(unikv::Keyspace),
     Snapshot(Held<unikv::Snapshot>),
-    Follower(Held<unikv::Follower>),
+    Secondary(Held<unikv::Secondary>),
     Transaction(Arc<Open>),
     /// A keyspace in a transaction.
     Both(Arc<Open>, unikv::Keyspace),
@@ -27,7 +27,7 @@ macro_rules! read {
                 let $from = &held.get()?;
                 Ok($do)
             }
-            Source::Follower(held) => {
+            Source::Secondary(held) => {
                 let $from = &held.get()?;
                 Ok($do)
             }
@@ -73,7 +73,7 @@ pub(crate) fn moment(
         Source::Db(db) => db.snapshot(),
         Source::Keyspace(keyspace) => keyspace.snapshot(),
         Source::Snapshot(held) => held.get()?,
-        Source::Follower(held) => held.get()?.snapshot(),
+        Source::Secondary(held) => held.get()?.snapshot(),
         Source::Transaction(_) | Source::Both(..) => return Err(Fault::invalid(what, remedy)),
     })
 }

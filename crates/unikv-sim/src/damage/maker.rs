@@ -126,7 +126,8 @@ impl Maker {
 
     fn done(&mut self, changes: Vec<Change>, commit_tag: Option<&[u8]>) {
         let commit_tag = commit_tag.map(|commit_tag| Bytes::from(commit_tag.to_vec()));
-        self.oracle.acknowledged_with(changes.clone(), commit_tag.clone());
+        self.oracle
+            .acknowledged_with(changes.clone(), commit_tag.clone());
         self.history.acknowledged_with(changes, commit_tag);
     }
 

@@ -36,7 +36,7 @@ pub struct Coverage {
     pub collisions: u64,
     /// See there.
     pub rebuilt_collisions: u64,
-    /// Refreshes of a follower that showed what the database did.
+    /// Refreshes of a secondary that showed what the database did.
     pub followed: u64,
     /// Exports that were made, and imports that were refused or done.
     pub exports: u64,

@@ -9,12 +9,12 @@ mod coverage;
 mod expiry;
 mod failing;
 mod feeds;
-pub(crate) mod followers;
 mod full_disk;
 mod lives;
 mod looks;
 mod ranges;
 mod reads;
+pub(crate) mod secondaries;
 mod spaces;
 mod storms;
 mod time;
@@ -132,7 +132,7 @@ pub struct Runner {
     feeds: feed::Copies,
     /// Where the changes of [`feed::Copies::eager`] are read.
     held_changes: Option<Changes>,
-    followed: Option<followers::Followed>,
+    followed: Option<secondaries::Followed>,
     may_follow: bool,
     watch: Option<Watch>,
     step: usize,
@@ -197,7 +197,7 @@ impl Runner {
             feeds: feed::Copies::default(),
             held_changes: None,
             followed: None,
-            // A follower keeps files open, and is refused where it may not.
+            // A secondary keeps files open, and is refused where it may not.
             may_follow: !few_files,
             watch: None,
             step: 0,

@@ -33,7 +33,8 @@ impl Runner {
         let drawn = changes;
         let changes = self.changes(drawn);
         // Every other batch has a commit tag.
-        let commit_tag = (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_commit_tag());
+        let commit_tag =
+            (!single && changes.len().is_multiple_of(2)).then(|| self.oracle.next_commit_tag());
         let under_way = (changes, commit_tag);
         self.report(Some(&under_way));
         let (changes, commit_tag) = under_way;
@@ -158,7 +159,8 @@ impl Runner {
         let (changes, commit_tag) = under_way;
         let plain = || changes.iter().map(|(key, value)| (key, value.as_deref()));
         let result = if self.oracle.times.matters {
-            self.db().ingest_sorted(entries(&changes), commit_tag.as_deref())
+            self.db()
+                .ingest_sorted(entries(&changes), commit_tag.as_deref())
         } else {
             self.db()
                 .ingest_sorted(plain().map(unikv::Result::Ok), commit_tag.as_deref())

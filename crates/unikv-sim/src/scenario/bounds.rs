@@ -17,7 +17,7 @@ const VALUE_BYTES: usize = 200;
 /// Plays one, with the rules of all histories.
 pub fn play(bound: &Scenario) {
     let history = &bound.history;
-    // A follower would be compared with scans of everything.
+    // A secondary would be compared with scans of everything.
     let mut runner = Runner::new(history, SimVfs::new(), Tolerance::None).unfollowed();
     runner.play(&history.ops).expect("the machine is there");
     bound.assert_did(&Seen {

@@ -8,7 +8,7 @@ use super::layout::{Layout, TEMP};
 use super::point::{POINT, Point, PointFile};
 use super::{Progress, Repository};
 use crate::db::Db;
-use crate::db::follower::Follower;
+use crate::db::secondary::Secondary;
 use crate::engine::checkpoint::copy::Copier;
 use crate::engine::checkpoint::new_dir::{NewDirectory, remove_left_over};
 use crate::engine::checkpoint::{CheckpointFile, DataFile, Pinned};
@@ -51,11 +51,11 @@ impl Repository {
         self.add_point(&engine.core, || engine.checkpoints.pin())
     }
 
-    /// As [`Repository::back_up`], of what a follower shows now: from another process than the one
+    /// As [`Repository::back_up`], of what a secondary shows now: from another process than the one
     /// that has the database open, which goes on meanwhile and is not asked. Backups of the one
     /// kind share files with those of the other. Errors as there.
-    pub fn back_up_follower(&self, follower: &Follower) -> Result<Made> {
-        let follow = follower.follow();
+    pub fn back_up_secondary(&self, secondary: &Secondary) -> Result<Made> {
+        let follow = secondary.follow();
         let shown = follow.shown();
         self.add_point(follow.core(), || Ok(follow.pin(&shown)))
     }

@@ -50,7 +50,7 @@ impl Account {
 }
 
 /// What work has become worth its cost for, until somebody takes note of it. Where nobody hears of
-/// it, as in a follower, nothing is kept.
+/// it, as in a secondary, nothing is kept.
 #[derive(Debug)]
 pub(crate) struct Reports<T> {
     is_heard: AtomicBool,

@@ -23,7 +23,7 @@ pub(crate) const STATS_TEMP: &str = "STATS.tmp";
 pub(crate) const BALLAST: &str = "BALLAST";
 /// Stands in the directory that a repair writes to, until the salvaged database is complete.
 pub(crate) const REPAIRING: &str = "REPAIRING";
-/// The page in which a writer says what is visible, for followers.
+/// The page in which a writer says what is visible, for secondaries.
 pub(crate) const VISIBLE: &str = "VISIBLE";
 /// The next `VISIBLE`, until it is renamed.
 pub(crate) const VISIBLE_TEMP: &str = "VISIBLE.tmp";

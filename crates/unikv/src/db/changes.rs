@@ -10,11 +10,11 @@ impl Db {
     /// and indexes elsewhere.
     ///
     /// Only what is durable is shown, as after [`Db::sync`] or a write with
-    /// [`Durability::Sync`](crate::Durability::Sync), so that no follower knows what a power cut
+    /// [`Durability::Sync`](crate::Durability::Sync), so that no reader of the feed knows what a power cut
     /// has taken; [`Db::changes_with`] can show the rest, too.
     ///
     /// The changes come from the log, of which [`Options::change_window_bytes`] says how much is
-    /// kept. A follower that begins takes a token, reads the database through a snapshot, and then
+    /// kept. A reader of the feed that begins takes a token, reads the database through a snapshot, and then
     /// the changes after the token. What it has read twice does no harm: a change says what is
     /// there after it.
     ///

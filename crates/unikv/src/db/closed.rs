@@ -11,7 +11,7 @@ use std::path::Path;
 impl Db {
     /// Reads and verifies every byte of the database in `dir`: every checksum, pointer, order and
     /// count. Changes nothing, and takes no lock. Of a database that somebody has open it checks
-    /// what is visible, as a [`Follower`](crate::Follower) does; a note of the report says so.
+    /// what is visible, as a [`Secondary`](crate::Secondary) does; a note of the report says so.
     ///
     /// # Errors
     /// Only for what keeps the check from running (`NotFound`, `Incompatible` if it is another

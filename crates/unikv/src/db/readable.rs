@@ -2,8 +2,8 @@
 
 use crate::base::bounds::KeyBounds;
 use crate::db::Db;
-use crate::db::follower::Follower;
 use crate::db::keyspace::Keyspace;
+use crate::db::secondary::Secondary;
 use crate::db::snapshot::Snapshot;
 use crate::db::transaction::{Transaction, TransactionKeyspace};
 use crate::engine::read::cursor::{Cursor, Keys};
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use std::ops::RangeBounds;
 
 /// Something to read from: a [`Db`] or a [`Keyspace`], which are as they are now at each call, a
-/// [`Snapshot`], a [`Follower`], which is as it was at its last refresh, or a [`Transaction`]. All
+/// [`Snapshot`], a [`Secondary`], which is as it was at its last refresh, or a [`Transaction`]. All
 /// have these methods of their own, too, with their documentation.
 ///
 /// ```
@@ -354,14 +354,14 @@ macro_rules! readable {
 reads!(Db);
 reads!(Keyspace);
 reads!(Snapshot);
-reads!(Follower);
+reads!(Secondary);
 reads!(Transaction);
 reads!(TransactionKeyspace<'_>);
 readable!(
     Db,
     Keyspace,
     Snapshot,
-    Follower,
+    Secondary,
     Transaction,
     TransactionKeyspace<'_>
 );
@@ -384,7 +384,7 @@ iterates!(
     Db,
     Keyspace,
     Snapshot,
-    Follower,
+    Secondary,
     Transaction,
     TransactionKeyspace<'_>
 );

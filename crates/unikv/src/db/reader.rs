@@ -22,7 +22,7 @@ pub(crate) struct Reader<'a, R = &'a Arc<ReadState>> {
     pub(crate) source: Source,
     /// Holds the moment of the source, if it has one.
     pub(crate) moment: Option<&'a Arc<Registered>>,
-    /// What iterators over the newest state keep open. A follower has nothing of that kind.
+    /// What iterators over the newest state keep open. A secondary has nothing of that kind.
     pub(crate) handle: Option<&'a Arc<Handle>>,
 }
 

@@ -38,7 +38,7 @@ impl Snapshot {
         }
     }
 
-    /// A state that a follower shows.
+    /// A state that a secondary shows.
     pub(crate) fn of_state(read: &Arc<ReadState>) -> Snapshot {
         Snapshot {
             moment: Owned::take(read, Holder::Snapshot, None),

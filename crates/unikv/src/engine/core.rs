@@ -48,12 +48,12 @@ pub(crate) struct Core {
     /// Notified when there may be changes for those that follow them.
     pub(crate) changed: Arc<dyn vfs::Event>,
     /// How many wait for changes.
-    followers: AtomicU64,
+    secondaries: AtomicU64,
     /// Files that the change window keeps.
     pub(crate) window_files: WindowFiles,
     /// That which has opened the database. In its children nothing may be done.
     pub(crate) process: Process,
-    /// What followers see of it.
+    /// What secondaries see of it.
     pub(crate) visible_page: VisiblePage,
     /// Held until the engine is dropped or closed; its release lets another opener in.
     pub(crate) directory: Mutex<Option<Box<dyn LockGuard>>>,
@@ -106,7 +106,7 @@ impl Core {
             closing: AtomicBool::new(false),
             visible_page: parts.visible_page,
             changed: parts.store.env().runtime.event(),
-            followers: AtomicU64::new(0),
+            secondaries: AtomicU64::new(0),
             window_files: WindowFiles::default(),
             directory: Mutex::new(Some(parts.directory)),
             events: parts.events,
@@ -264,15 +264,15 @@ impl Core {
     #[inline]
     pub(crate) fn note_changes(&self) {
         if self.options.change_window_bytes > 0 {
-            self.wake_followers();
+            self.wake_secondaries();
         }
     }
 
-    /// Both sides change the counter, so one of them sees what the other has done: a follower the
-    /// change, or this the follower.
+    /// Both sides change the counter, so one of them sees what the other has done: a secondary the
+    /// change, or this the secondary.
     #[cold]
-    fn wake_followers(&self) {
-        if self.followers.fetch_add(0, Ordering::AcqRel) > 0 {
+    fn wake_secondaries(&self) {
+        if self.secondaries.fetch_add(0, Ordering::AcqRel) > 0 {
             self.changed.notify();
         }
     }
@@ -285,7 +285,7 @@ impl Core {
     ) -> Result<Option<T>> {
         let until = most.map(|most| self.now().saturating_add(most));
         loop {
-            self.followers.fetch_add(1, Ordering::AcqRel);
+            self.secondaries.fetch_add(1, Ordering::AcqRel);
             let epoch = self.changed.epoch();
             let found = self.check_open().and_then(|()| look());
             let left = until.map(|until| until.saturating_sub(self.now()));
@@ -294,7 +294,7 @@ impl Core {
             if waits {
                 self.changed.wait_past(epoch, left);
             }
-            self.followers.fetch_sub(1, Ordering::AcqRel);
+            self.secondaries.fetch_sub(1, Ordering::AcqRel);
             if !waits {
                 return found;
             }

@@ -566,7 +566,7 @@ fn a_worker_that_panics_makes_writers_fail_and_not_wait() {
 }
 
 #[test]
-fn a_writer_that_panics_releases_its_followers() {
+fn a_writer_that_panics_releases_its_secondaries() {
     let disk = SimVfs::new();
     let db = threaded(&disk);
     db.put("before", "1").unwrap();

@@ -1,12 +1,12 @@
-//! What a writer publishes for followers: the page `VISIBLE` (`docs/format.md`, "Visible numbers").
+//! What a writer publishes for secondaries: the page `VISIBLE` (`docs/format.md`, "Visible numbers").
 //!
 //! Invariants:
-//! - Each opening makes a page before it changes anything else that a follower reads, and holds it
+//! - Each opening makes a page before it changes anything else that a secondary reads, and holds it
 //!   as long as it may write. Until it is done the page says that nothing is published.
 //! - What stands in a page that nobody holds means nothing.
 //! - Stored last is what depends on the others: an edit when it is durable and its view is
 //!   published; a number after the writer has published it and the edits of which it depends. So
-//!   with the edits, and then a number, a follower's tables hold no write that is not visible.
+//!   with the edits, and then a number, a secondary's tables hold no write that is not visible.
 //! - Files that an edit drops, segments of the log among them, go after it is published.
 //!
 //! Locks: stores are made under the commit lock (numbers) and the catalog's (edits).
@@ -50,7 +50,7 @@ struct First {
 
 impl VisiblePage {
     /// Makes the page in which an opening publishes if there is none, before anything is changed
-    /// that a follower reads.
+    /// that a secondary reads.
     pub(crate) fn make_up(&self, store: &FileStore) -> Result<()> {
         if self.page.get().is_some() {
             return Ok(());
@@ -146,7 +146,7 @@ impl VisiblePage {
     }
 }
 
-/// What a follower finds in the page of an opening.
+/// What a secondary finds in the page of an opening.
 #[derive(Clone, Debug)]
 pub(crate) struct FollowedPage {
     page: Arc<dyn SharedPage>,
@@ -193,7 +193,7 @@ impl FollowedPage {
         let held = held.map_err(|e| Error::io("look at the lock of", &path, e))?;
         if held && !self.page.is_shared() {
             let what = "a writer has the database open, on a file system on which it cannot share \
-                        a page with followers";
+                        a page with secondaries";
             let remedy = "follow it while nobody has it open, or keep it on ext4, XFS or tmpfs";
             return Err(Error::incompatible(&path, what, remedy));
         }
@@ -222,7 +222,7 @@ fn nothing_or(path: &Path, error: io::Error) -> Result<Option<FollowedPage>> {
     match error.kind() {
         ErrorKind::NotFound | ErrorKind::UnexpectedEof => Ok(None),
         ErrorKind::Unsupported => {
-            let what = "the file system has no memory that a writer could share with followers";
+            let what = "the file system has no memory that a writer could share with secondaries";
             let remedy = "read from a snapshot of the database that is open";
             Err(Error::incompatible(path, what, remedy))
         }

@@ -10,7 +10,7 @@ pub(super) mod ranges;
 mod savepoints;
 
 use self::lifetime::Lifetime;
-use self::limits::{check_batch_len, check_limits, check_commit_tag};
+use self::limits::{check_batch_len, check_commit_tag, check_limits};
 use self::operation::Operation;
 use super::ops::{BatchOp, EXPIRY_LEN, OP_HEADER_LEN, OpsIter, encode_op, encode_op_in};
 use crate::base::keys::{DatabaseId, EXTERNAL_LEN, KEYSPACE_PREFIX_LEN, KeyspaceId, Kind};
@@ -422,7 +422,10 @@ mod tests {
         let mut batch = Batch::new();
         batch.put("a", "1").set_commit_tag("one").set_savepoint();
         let mut other = Batch::new();
-        other.delete("b").put("c", vec![7; 300]).set_commit_tag("two");
+        other
+            .delete("b")
+            .put("c", vec![7; 300])
+            .set_commit_tag("two");
         batch.append(&other).set_savepoint();
         batch.delete(vec![1; MAX_USER_KEY_LEN + 1]);
         assert!(batch.violation().is_some());

@@ -157,13 +157,18 @@ impl Memtable {
 
     /// The newest commit tag at or below `seq`.
     pub(crate) fn commit_tag(&self, seq: SeqNo) -> Option<Bytes> {
-        self.numbered_commit_tag(seq).map(|(_, commit_tag)| commit_tag)
+        self.numbered_commit_tag(seq)
+            .map(|(_, commit_tag)| commit_tag)
     }
 
     /// The newest commit tag at or below `seq`, and its number.
     pub(crate) fn numbered_commit_tag(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
         let commit_tags = self.commit_tags.lock();
-        commit_tags.iter().flatten().find(|(at, _)| *at <= seq).cloned()
+        commit_tags
+            .iter()
+            .flatten()
+            .find(|(at, _)| *at <= seq)
+            .cloned()
     }
 
     /// Calls `each` with what was written after the number `after` and up to `until`, in that

@@ -57,7 +57,9 @@ impl View {
 
     /// The newest commit tag of a caller among the writes up to `seq`.
     pub(crate) fn commit_tag(&self, seq: SeqNo) -> Option<Bytes> {
-        let in_memory = self.commit_tag_in_memory(seq).map(|(_, commit_tag)| commit_tag);
+        let in_memory = self
+            .commit_tag_in_memory(seq)
+            .map(|(_, commit_tag)| commit_tag);
         let flushed = || self.version.counters.commit_tag.as_ref();
         in_memory.or_else(|| flushed().map(|commit_tag| Bytes::copy_from_slice(commit_tag)))
     }
@@ -66,7 +68,9 @@ impl View {
     /// number of its write.
     pub(crate) fn commit_tag_in_memory(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
         let tables = self.memtables().map(|handle| &handle.table);
-        tables.filter_map(|table| table.numbered_commit_tag(seq)).next()
+        tables
+            .filter_map(|table| table.numbered_commit_tag(seq))
+            .next()
     }
 
     /// The value that `key` has for a read. A tombstone says `None` as absence does.

@@ -293,7 +293,7 @@ mod tests {
             (ahead.note_ms(), ahead.job_clock_behind()),
             (ahead.job_ms(), None)
         );
-        // A follower sets nothing forward.
+        // A secondary sets nothing forward.
         let runtime: Arc<dyn Runtime> = sim;
         assert_eq!(Clock::of_reader(&runtime, noted_ms).job_ms(), noted_ms);
     }

@@ -3,7 +3,7 @@
 
 use crate::source::{Source, Token};
 
-/// The types of components, and what holds those of a database and of a follower.
+/// The types of components, and what holds those of a database and of a secondary.
 const TYPES: &[&str] = &[
     "Core",
     "DiskSpace",

@@ -4,7 +4,7 @@ use crate::records::{Figures, Outcome, Records, beside, percentiles};
 use std::path::Path;
 use std::time::Duration;
 use unikv::backup::{Made, Repository};
-use unikv::{Db, FollowOptions, Options};
+use unikv::{Db, Options, SecondaryOptions};
 use unikv_bench::Failure;
 use unikv_bench::measure::quiet::wait_until_quiet;
 use unikv_bench::report::figures::millis;
@@ -97,7 +97,7 @@ fn backups(dir: &Path, db: &Db, records: &Records, figures: &mut Figures) -> Out
     let restored = repository.restore(more.point.number, dir.join("restored"));
     let restored = restored.map_err(Failure::engine)?;
     sample(&restored.dir, records)?;
-    let copy = Db::open_read_only(&restored.dir, FollowOptions::default());
+    let copy = Db::open_read_only(&restored.dir, SecondaryOptions::default());
     let copy = copy.map_err(Failure::engine)?;
     for n in 0..records.count / 100 {
         let record = records.drawn(n);
@@ -115,7 +115,7 @@ fn backups(dir: &Path, db: &Db, records: &Records, figures: &mut Figures) -> Out
 
 /// Reads some records of a copy.
 fn sample(dir: &Path, records: &Records) -> Outcome<()> {
-    let copy = Db::open_read_only(dir, FollowOptions::default()).map_err(Failure::engine)?;
+    let copy = Db::open_read_only(dir, SecondaryOptions::default()).map_err(Failure::engine)?;
     for n in 0..READ {
         let record = records.drawn(!n);
         let found = copy.get(Records::key(record)).map_err(Failure::engine)?;

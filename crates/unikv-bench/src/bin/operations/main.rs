@@ -1,4 +1,4 @@
-//! What operations cost: checkpoints and backups beside a writer, a follower in another process,
+//! What operations cost: checkpoints and backups beside a writer, a secondary in another process,
 //! the change feed, and the engine's instruments.
 //!
 //! Each experiment makes a database of its own with the default options and reads what it compares:
@@ -13,9 +13,9 @@
 
 mod copies;
 mod feed;
-mod follower;
 mod instruments;
 mod records;
+mod secondary;
 mod turns;
 
 use clap::{Parser, ValueEnum};
@@ -26,7 +26,7 @@ use unikv_bench::Failure;
 use unikv_bench::measure::machine::Machine;
 use unikv_bench::run::remove_store;
 
-/// What checkpoints, backups, followers, the change feed and instruments cost.
+/// What checkpoints, backups, secondaries, the change feed and instruments cost.
 #[derive(Parser)]
 struct Args {
     /// A directory for the databases, which are removed afterwards
@@ -51,7 +51,7 @@ struct Args {
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum Experiment {
     Copies,
-    Follower,
+    Secondary,
     Feed,
     Instruments,
 }
@@ -60,7 +60,7 @@ impl Experiment {
     fn run(self, dir: &Path, args: &Args) -> Outcome<Figures> {
         match self {
             Experiment::Copies => copies::run(dir, args.records, args.seconds),
-            Experiment::Follower => follower::run(dir, args.seconds, args.rounds),
+            Experiment::Secondary => secondary::run(dir, args.seconds, args.rounds),
             Experiment::Feed => feed::run(dir, args.seconds, args.rounds),
             Experiment::Instruments => instruments::run(dir, args.seconds, args.rounds),
         }
@@ -69,7 +69,7 @@ impl Experiment {
 
 fn run_all(args: &Args) -> Outcome<()> {
     if args.follow {
-        return follower::follow(&args.dir);
+        return secondary::follow(&args.dir);
     }
     std::fs::create_dir_all(&args.dir).map_err(Failure::Io)?;
     println!("{:?}", Machine::inspect(&args.dir));

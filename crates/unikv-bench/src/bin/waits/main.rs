@@ -14,10 +14,10 @@
 mod batches;
 mod deletes;
 mod figures;
-mod followers;
 mod keyspaces;
 mod partitions;
 mod scan;
+mod secondaries;
 mod small;
 mod timetable;
 mod transactions;
@@ -54,7 +54,7 @@ struct Args {
     #[command(flatten)]
     partitions: partitions::Sizes,
     #[command(flatten)]
-    followers: followers::Sizes,
+    secondaries: secondaries::Sizes,
     /// Write a batch of this many puts into the database in the directory instead, as the other
     /// process of a scenario
     #[arg(long, hide = true)]
@@ -71,7 +71,7 @@ enum Scenario {
     Churn,
     Zstd,
     Partitions,
-    Followers,
+    Secondaries,
 }
 
 impl Scenario {
@@ -86,7 +86,7 @@ impl Scenario {
             Scenario::Churn => keyspaces::churn(dir, &args.keyspaces),
             Scenario::Zstd => keyspaces::zstd(dir, &args.keyspaces),
             Scenario::Partitions => partitions::round(dir, rate, &args.partitions),
-            Scenario::Followers => followers::round(dir, rate, &args.followers),
+            Scenario::Secondaries => secondaries::round(dir, rate, &args.secondaries),
         }
     }
 }

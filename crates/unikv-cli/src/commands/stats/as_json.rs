@@ -33,8 +33,8 @@ pub fn stats_to_json(stats: &unikv::Stats) -> Value {
     value
 }
 
-/// What a follower sees, in the same way.
-pub fn follower_to_json(stats: &unikv::FollowerStats) -> Value {
+/// What a secondary sees, in the same way.
+pub fn secondary_to_json(stats: &unikv::SecondaryStats) -> Value {
     let mut value = serde_json::to_value(stats).unwrap_or_default();
     name_times(&mut value, true);
     value

@@ -3,7 +3,7 @@
 use super::Limits;
 use indicatif::{HumanBytes, HumanCount};
 use std::io::{self, Write};
-use unikv::{FollowerStats, HolderStats, PartitionStats, PinStats, RecoveryReport, StallStats};
+use unikv::{HolderStats, PartitionStats, PinStats, RecoveryReport, SecondaryStats, StallStats};
 
 pub(super) fn print_stats(
     stats: &unikv::Stats,
@@ -97,8 +97,8 @@ pub(super) fn print_stats(
     print_partitions(&stats.partitions, limits, out)
 }
 
-/// Prints what a follower sees. Its memory is its own and no figure of the database.
-pub fn print_followed(stats: &FollowerStats, out: &mut dyn Write) -> io::Result<()> {
+/// Prints what a secondary sees. Its memory is its own and no figure of the database.
+pub fn print_followed(stats: &SecondaryStats, out: &mut dyn Write) -> io::Result<()> {
     let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
     let (seq, lag) = (HumanCount(stats.seq), HumanCount(stats.lag));
     line("writes", format!("up to number {seq}; {lag} more since"))?;

@@ -54,15 +54,15 @@ bugs! {
     ImportPersists,
     /// I1: an export is there before its name is durable.
     ExportNameUnsynced,
-    // Followers.
-    /// I5: a follower keeps the memtable of what has been flushed.
-    FollowerKeepsFlushed,
-    /// I5: a follower takes a number that depends on edits which it does not know.
-    FollowerMissesEdits,
-    /// I5: the hash index of a follower lacks the tables of later flushes.
-    FollowerIndexStale,
-    /// I5: a copy that a follower makes lacks the commit tag of writes that are in no table.
-    FollowerCopiesNoMark,
+    // Secondaries.
+    /// I5: a secondary keeps the memtable of what has been flushed.
+    SecondaryKeepsFlushed,
+    /// I5: a secondary takes a number that depends on edits which it does not know.
+    SecondaryMissesEdits,
+    /// I5: the hash index of a secondary lacks the tables of later flushes.
+    SecondaryIndexStale,
+    /// I5: a copy that a secondary makes lacks the commit tag of writes that are in no table.
+    SecondaryCopiesNoMark,
     // The manifest, and what it lists.
     /// I1: an edit lists files whose names are not durable.
     DirectoryUnsynced,

@@ -68,7 +68,10 @@ fn a_kind_of_work_is_added_in_one_place_and_run_awaited_and_retried_like_all_oth
     // One that fails: a waiting caller learns it, and it is not run again at once.
     chores.failing.store(1, Ordering::Relaxed);
     chores.due.store(1, Ordering::Relaxed);
-    assert_eq!(db.wait_until_idle().unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(
+        db.wait_until_idle().unwrap_err().kind(),
+        ErrorKind::Internal
+    );
     assert_eq!(runs(), 4);
     let errors = db.stats().job_errors;
     assert_eq!(

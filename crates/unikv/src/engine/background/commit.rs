@@ -247,7 +247,7 @@ impl Background {
         let large = oldest.iter().flat_map(|handle| handle.large.all());
         let (large, overwritten) = blobs::named_by(&record_files, large);
         record_files.extend(large);
-        let later = self.write.keep_for_followers(oldest);
+        let later = self.write.keep_for_feed(oldest);
         self.write.sync_for_window();
         let memtables = || oldest.iter().map(|handle| &handle.table);
         let commit_tag = memtables().find_map(|table| table.commit_tag(SeqNo::MAX));

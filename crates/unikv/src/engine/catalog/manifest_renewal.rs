@@ -128,7 +128,8 @@ mod tests {
         for round in 0..3 {
             churn(&db, &mut model, &mut rng, 200);
             let mut batch = Batch::new();
-            db.write(batch.set_commit_tag(format!("mark {round}"))).unwrap();
+            db.write(batch.set_commit_tag(format!("mark {round}")))
+                .unwrap();
             db.flush().unwrap();
         }
         db.wait_until_idle().unwrap();

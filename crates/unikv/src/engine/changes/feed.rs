@@ -80,7 +80,7 @@ impl ChangeFeed {
         SeqNo(self.read.visible_seq.load(Ordering::Acquire))
     }
 
-    /// Where a follower with this token goes on.
+    /// Where a reader of the feed with this token goes on.
     pub(super) fn position(&self, token: Token) -> Result<SeqNo> {
         self.core.check_open()?;
         if self.incarnations.is_empty() {

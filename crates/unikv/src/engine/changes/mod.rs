@@ -2,7 +2,7 @@
 //! (`docs/changes.md`).
 //!
 //! Invariants:
-//! - A follower sees what is visible and, unless it asks for more, durable: a power cut takes
+//! - A reader of the feed sees what is visible and, unless it asks for more, durable: a power cut takes
 //!   nothing of it. A write whose append or sync failed is seen only once an opening has recovered
 //!   it.
 //! - What it sees has no gap; else it gets [`HistoryGone`](crate::ErrorKind::HistoryGone).

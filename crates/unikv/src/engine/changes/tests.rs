@@ -1,4 +1,4 @@
-//! A follower applies the changes to a copy, which must be what the database holds.
+//! A reader applies the changes to a copy, which must be what the database holds.
 
 use super::decode::of_write;
 use super::{Change, ChangeOp, Changes, ChangesOptions, KeyspaceChange, Token, What};
@@ -21,7 +21,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type Spaces = BTreeMap<u32, (String, Map)>;
 
 #[derive(Clone, Debug)]
-struct Follower {
+struct FeedReader {
     token: Token,
     spaces: Spaces,
     commit_tag: Option<Vec<u8>>,
@@ -43,10 +43,10 @@ fn state(db: &Db) -> Spaces {
     db.keyspaces().into_iter().map(space).collect()
 }
 
-impl Follower {
-    fn begin(db: &Db, unsynced: bool) -> Follower {
+impl FeedReader {
+    fn begin(db: &Db, unsynced: bool) -> FeedReader {
         db.sync().unwrap();
-        Follower {
+        FeedReader {
             token: db.token().unwrap(),
             spaces: state(db),
             commit_tag: db.commit_tag().map(Vec::from),
@@ -226,25 +226,19 @@ fn a_copy_that_follows_is_what_the_database_is() {
         let mut machine = Machine::new(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
         let (mut db, mut runtime) = machine.open(options(64 << 20));
-        let mut followers = [false, true].map(|unsynced| Follower::begin(&db, unsynced));
-        let first = followers[0].clone();
+        let mut readers = [false, true].map(|unsynced| FeedReader::begin(&db, unsynced));
+        let first = readers[0].clone();
         for step in 0..300 {
             change(&db, &mut rng).unwrap();
             if rng.random_range(0..4) == 0 {
                 runtime.run_one();
             }
             if rng.random_range(0..5) == 0 {
-                followers
-                    .iter_mut()
-                    .for_each(|it| it.catch_up(&db).unwrap());
-                assert_eq!(
-                    followers[1].spaces,
-                    state(&db),
-                    "it sees all that is visible"
-                );
+                readers.iter_mut().for_each(|it| it.catch_up(&db).unwrap());
+                assert_eq!(readers[1].spaces, state(&db), "it sees all that is visible");
             }
             if step % 60 == 59 {
-                followers.iter_mut().for_each(|it| it.assert_same(&db));
+                readers.iter_mut().for_each(|it| it.assert_same(&db));
                 // Another process goes on with the token.
                 if rng.random() {
                     db.close().unwrap();
@@ -257,7 +251,7 @@ fn a_copy_that_follows_is_what_the_database_is() {
                 reopened += 1;
             }
         }
-        followers.iter_mut().for_each(|it| it.assert_same(&db));
+        readers.iter_mut().for_each(|it| it.assert_same(&db));
         let mut late = first;
         late.assert_same(&db);
         assert_eq!(late.token, db.token().unwrap());
@@ -268,27 +262,27 @@ fn a_copy_that_follows_is_what_the_database_is() {
 }
 
 #[test]
-fn a_follower_that_lags_too_much_is_refused_and_never_wrong() {
+fn a_reader_that_lags_too_much_is_refused_and_never_wrong() {
     let (mut gone, mut right, mut bytes) = (0, 0, 0);
     for seed in 0..4 {
         let machine = Machine::new(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
         let window = 20 << 10;
         let (mut db, mut runtime) = machine.open(options(window));
-        let mut follower = Follower::begin(&db, false);
+        let mut reader = FeedReader::begin(&db, false);
         for step in 0..400 {
             change(&db, &mut rng).unwrap();
             runtime.run_one();
             if rng.random_range(0..40) == 0 {
                 db.sync().unwrap();
-                match follower.catch_up(&db) {
+                match reader.catch_up(&db) {
                     Ok(()) => {
-                        follower.assert_same(&db);
+                        reader.assert_same(&db);
                         right += 1;
                     }
                     Err(error) => {
                         assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
-                        follower = Follower::begin(&db, false);
+                        reader = FeedReader::begin(&db, false);
                         gone += 1;
                     }
                 }
@@ -367,15 +361,15 @@ fn keeps(nth: u64) -> [Keep; 5] {
 }
 
 /// Changes until a call fails, and follows.
-fn live(db: &Db, followers: &mut [Follower; 2], seed: u64) -> bool {
+fn live(db: &Db, readers: &mut [FeedReader; 2], seed: u64) -> bool {
     let mut rng = SmallRng::seed_from_u64(seed);
     for _ in 0..60 {
         if change(db, &mut rng).is_err() {
             return false;
         }
         if rng.random_range(0..3) == 0 {
-            for follower in followers.iter_mut() {
-                if follower.catch_up(db).is_err() {
+            for reader in readers.iter_mut() {
+                if reader.catch_up(db).is_err() {
                     return false;
                 }
             }
@@ -385,15 +379,15 @@ fn live(db: &Db, followers: &mut [Follower; 2], seed: u64) -> bool {
 }
 
 #[test]
-fn no_power_cut_takes_what_a_follower_has_seen() {
+fn no_power_cut_takes_what_a_reader_has_seen() {
     let (mut cuts, mut lost) = (0, 0);
     for seed in 0..3 {
         for nth in (seed..).step_by(7) {
             let machine = Machine::new(seed);
             let (db, runtime) = machine.open(options(1 << 20));
-            let mut followers = [false, true].map(|unsynced| Follower::begin(&db, unsynced));
+            let mut readers = [false, true].map(|unsynced| FeedReader::begin(&db, unsynced));
             machine.cut_power_after(nth);
-            let lived = live(&db, &mut followers, seed);
+            let lived = live(&db, &mut readers, seed);
             machine.disk.clear_faults();
             for keep in keeps(nth) {
                 let disk = machine.disk.power_cut(keep);
@@ -403,7 +397,7 @@ fn no_power_cut_takes_what_a_follower_has_seen() {
                 for n in 0..4 {
                     db.put(format!("after{n}"), "cut").unwrap();
                 }
-                let [mut durable, mut unsynced] = followers.clone();
+                let [mut durable, mut unsynced] = readers.clone();
                 durable.assert_same(&db);
                 match unsynced.catch_up(&db) {
                     Ok(()) => unsynced.assert_same(&db),
@@ -425,12 +419,12 @@ fn no_power_cut_takes_what_a_follower_has_seen() {
 }
 
 #[test]
-fn a_failure_of_any_call_shows_no_follower_what_is_not_there() {
+fn a_failure_of_any_call_shows_no_reader_what_is_not_there() {
     let mut failed = 0;
     for nth in (0..).step_by(5) {
         let machine = Machine::new(4);
         let (db, runtime) = machine.open(options(1 << 20));
-        let mut followers = [false, true].map(|unsynced| Follower::begin(&db, unsynced));
+        let mut readers = [false, true].map(|unsynced| FeedReader::begin(&db, unsynced));
         let at = machine.disk.calls() + nth;
         machine.disk.set_fault(Box::new(move |call| {
             if call.index == at {
@@ -439,14 +433,14 @@ fn a_failure_of_any_call_shows_no_follower_what_is_not_there() {
                 Fault::None
             }
         }));
-        let lived = live(&db, &mut followers, 4);
+        let lived = live(&db, &mut readers, 4);
         machine.disk.clear_faults();
         let _as_far_as_it_goes = db.flush();
         // What they have seen is there, or they are refused; also after a restart.
-        for follower in &mut followers {
+        for reader in &mut readers {
             if db.sync().is_ok() {
-                match follower.catch_up(&db) {
-                    Ok(()) => assert_eq!(follower.spaces, state(&db)),
+                match reader.catch_up(&db) {
+                    Ok(()) => assert_eq!(reader.spaces, state(&db)),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}"),
                 }
             }
@@ -457,10 +451,10 @@ fn a_failure_of_any_call_shows_no_follower_what_is_not_there() {
             let (db, _runtime) = Machine { disk, seed: 9 }.open(options(1 << 20));
             db.put("after", "restart").unwrap();
             db.sync().unwrap();
-            for follower in &followers {
-                let mut follower = follower.clone();
-                match follower.catch_up(&db) {
-                    Ok(()) => assert_eq!(follower.spaces, state(&db)),
+            for reader in &readers {
+                let mut reader = reader.clone();
+                match reader.catch_up(&db) {
+                    Ok(()) => assert_eq!(reader.spaces, state(&db)),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}"),
                 }
             }
@@ -534,7 +528,7 @@ fn a_record_that_says_more_operations_than_it_holds_is_damage() {
 }
 
 #[test]
-fn a_follower_that_waits_is_woken() {
+fn a_reader_that_waits_is_woken() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default().change_window_bytes(1 << 20)).unwrap();
     let mut changes = db.changes_since(db.token().unwrap()).unwrap();
@@ -606,21 +600,21 @@ fn a_token_is_refused_although_only_a_later_crash_took_what_it_knows_of() {
 fn a_change_of_keyspaces_does_not_come_before_recovered_writes() {
     let machine = Machine::new(12);
     let (db, _runtime) = machine.open(options(1 << 20));
-    let mut follower = Follower::begin(&db, false);
+    let mut reader = FeedReader::begin(&db, false);
     db.put("key", "recovered from the log").unwrap();
     db.keyspace("space", KeyspaceOptions::default()).unwrap();
     db.put("key", "after it").unwrap();
     db.close().unwrap();
     let (db, _runtime) = machine.open(Options::default());
     // The put is durable, but of a log of an earlier process nobody knows it.
-    follower.catch_up(&db).unwrap();
+    reader.catch_up(&db).unwrap();
     let entries = [("other", Some("ingested"))];
     db.ingest_sorted(entries.into_iter().map(crate::Result::Ok), None)
         .unwrap();
-    follower.catch_up(&db).unwrap();
+    reader.catch_up(&db).unwrap();
     db.flush().unwrap();
-    follower.assert_same(&db);
-    assert_eq!(follower.seen, 4);
+    reader.assert_same(&db);
+    assert_eq!(reader.seen, 4);
 }
 
 #[test]
@@ -628,7 +622,7 @@ fn the_number_of_a_change_is_not_given_again_when_it_is_forgotten() {
     let mut machine = Machine::new(13);
     let (db, runtime) = machine.open(options(1 << 20));
     db.put("key", "in a table").unwrap();
-    let mut follower = Follower::begin(&db, false);
+    let mut reader = FeedReader::begin(&db, false);
     db.flush().unwrap();
     // The log does not begin again after the change of keyspaces, and later with a new window.
     let is_log = |path: &Path| path.extension().is_some_and(|it| it == "wal");
@@ -649,8 +643,8 @@ fn the_number_of_a_change_is_not_given_again_when_it_is_forgotten() {
     for _ in 0..3 {
         let (db, _runtime) = machine.open(options(1 << 20));
         assert_eq!(db.token().unwrap().seq(), made.seq());
-        match follower.catch_up(&db) {
-            Ok(()) => follower.assert_same(&db),
+        match reader.catch_up(&db) {
+            Ok(()) => reader.assert_same(&db),
             Err(error) => assert_eq!(error.kind(), ErrorKind::HistoryGone),
         }
         machine.disk = machine.disk.power_cut(Keep::Nothing);
@@ -662,7 +656,7 @@ fn writes_that_only_tables_have_are_not_left_out() {
     let mut machine = Machine::new(14);
     let (db, _runtime) = machine.open(options(1 << 20));
     db.put("first", "durable").unwrap();
-    let follower = Follower::begin(&db, false);
+    let reader = FeedReader::begin(&db, false);
     // Several segments, none of them in tables or durable.
     let mut rng = SmallRng::seed_from_u64(14);
     for n in 0..24 {
@@ -684,12 +678,12 @@ fn writes_that_only_tables_have_are_not_left_out() {
         drop(db);
         let (db, _runtime) = machine.open(options(1 << 20));
         tables += u64::from(db.contains_key("key1").unwrap());
-        match follower.clone().catch_up(&db) {
+        match reader.clone().catch_up(&db) {
             Ok(()) => {
-                let mut follower = follower.clone();
-                follower.unsynced = true;
-                follower.catch_up(&db).unwrap();
-                follower.assert_same(&db);
+                let mut reader = reader.clone();
+                reader.unsynced = true;
+                reader.catch_up(&db).unwrap();
+                reader.assert_same(&db);
             }
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
@@ -752,7 +746,7 @@ fn a_check_reads_the_window(machine: &Machine) {
     assert!(missed <= 1, "{missed} files are missing and not missed");
 }
 
-/// With any of their bytes changed, a follower gets what was written, up to where the damage is,
+/// With any of their bytes changed, a reader gets what was written, up to where the damage is,
 /// or is refused; and the database is what it was.
 fn damage_of_the_window_is_no_change(machine: &Machine, token: Token, expected: &[u8]) {
     let (mut refused, mut corrupt) = (0, 0);

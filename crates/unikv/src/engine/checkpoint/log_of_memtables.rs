@@ -1,4 +1,4 @@
-//! A segment of the log with the writes that memtables hold, for copies that a follower makes: the
+//! A segment of the log with the writes that memtables hold, for copies that a secondary makes: the
 //! segments that it has read are their writer's, who may write over them at any moment.
 //!
 //! # Invariants
@@ -65,7 +65,11 @@ impl Records {
     }
 
     fn add(&mut self, entry: &MemEntry<'_>) -> Result<()> {
-        if self.commit_tag.as_ref().is_some_and(|(at, _)| *at < entry.seq) {
+        if self
+            .commit_tag
+            .as_ref()
+            .is_some_and(|(at, _)| *at < entry.seq)
+        {
             self.end_with_commit_tag()?;
         } else if self.next() != entry.seq.0 || self.ops.len() >= RECORD_BYTES {
             self.end(None)?;

@@ -39,7 +39,7 @@ pub(crate) enum Log<'a> {
     },
     /// It has been copied.
     Copied,
-    /// What a follower has read, for a segment of this number.
+    /// What a secondary has read, for a segment of this number.
     Read(Wanted, FileNumber),
 }
 
@@ -181,7 +181,7 @@ impl<'a> Pinned<'a> {
 
     /// The data files, each once. They are complete and durable.
     pub(crate) fn data_files(&self) -> Vec<DataFile<'_>> {
-        // A follower's may have lost their names; it has them open.
+        // A secondary's may have lost their names; it has them open.
         let is_read = matches!(self.log, Log::Read(..));
         let records = self.record_files.iter().map(|file| DataFile {
             path: file.path(),

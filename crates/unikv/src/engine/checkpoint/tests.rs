@@ -50,9 +50,13 @@ fn a_checkpoint_is_the_database_at_its_number_and_lives_by_itself() {
     for round in 0..12_u32 {
         churn(&db, &mut model, &mut rng, 150);
         put_large(&db, &mut model, round % 5);
-        db.write(Batch::new().set_commit_tag(round.to_string())).unwrap();
+        db.write(Batch::new().set_commit_tag(round.to_string()))
+            .unwrap();
         let made = db.checkpoint(format!("{DIR}{round}")).unwrap();
-        assert_eq!(made.commit_tag.as_deref(), Some(round.to_string().as_bytes()));
+        assert_eq!(
+            made.commit_tag.as_deref(),
+            Some(round.to_string().as_bytes())
+        );
         assert_eq!(made.copied_because, None);
         examine(&machine.disk, &made);
         taken.push((made, model.clone()));

@@ -58,7 +58,7 @@ pub(crate) struct MemoryPlan {
     pub(crate) write_buffer_bytes: u64,
     pub(super) block_bytes: u64,
     merge_threads: u64,
-    /// Whether anything is written: no job runs in a follower, and no memtable grows by itself.
+    /// Whether anything is written: no job runs in a secondary, and no memtable grows by itself.
     pub(super) writes: bool,
 }
 
@@ -83,7 +83,7 @@ impl MemoryPlan {
         }
     }
 
-    /// The plan of a follower, which writes nothing.
+    /// The plan of a secondary, which writes nothing.
     pub(crate) fn of_reader(options: &EffectiveOptions) -> MemoryPlan {
         MemoryPlan {
             writes: false,

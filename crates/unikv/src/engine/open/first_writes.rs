@@ -1,4 +1,4 @@
-//! What an opening writes first: its page for followers, and a new manifest.
+//! What an opening writes first: its page for secondaries, and a new manifest.
 //!
 //! On a full disk without a ballast neither can be written. Then the recovered manifest stays in
 //! force: what it says can be read. Nothing is changed before both are there, which a later edit
@@ -28,7 +28,7 @@ pub(super) struct FirstWrites {
     pub(super) refused: Option<Error>,
 }
 
-/// Makes the page, before anything else changes, so that a follower notices; then the manifest,
+/// Makes the page, before anything else changes, so that a secondary notices; then the manifest,
 /// with the next number.
 pub(super) fn write_first(
     store: &FileStore,

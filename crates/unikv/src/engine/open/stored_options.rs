@@ -371,9 +371,9 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.remedy().contains("scan_merge_limit"), "{error}");
         }
-        // A follower has indexes like the writer's, whatever its own memory.
+        // A secondary has indexes like the writer's, whatever its own memory.
         opened(Options::default().memory_budget(1 << 30));
-        let followed = crate::FollowOptions::default().memory_budget(8 << 20);
+        let followed = crate::SecondaryOptions::default().memory_budget(8 << 20);
         let (_, stored) = opened(Options::default());
         let followed = followed.resolve(&stored).unwrap();
         assert_eq!(followed.memory_budget, 8 << 20);

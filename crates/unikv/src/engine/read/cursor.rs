@@ -173,7 +173,7 @@ impl Cursor {
     }
 
     /// Shows the database as it is now, also if this is the cursor of a snapshot; a cursor of a
-    /// follower goes on showing the state in which it was made. The position
+    /// secondary goes on showing the state in which it was made. The position
     /// stays on its key, even if that has no value any more: moves go on from there. A cursor that
     /// is after the last entry stays there, whatever has been added: seek what is to follow. The
     /// cursor of a transaction shows the same as before.

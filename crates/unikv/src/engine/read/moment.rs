@@ -14,7 +14,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The handle of the database, which is closed when nothing keeps it any more. A follower's states
+/// The handle of the database, which is closed when nothing keeps it any more. A secondary's states
 /// have none.
 pub(crate) type KeepsOpen = Option<Arc<dyn Any + Send + Sync>>;
 

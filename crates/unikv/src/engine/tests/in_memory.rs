@@ -5,7 +5,7 @@ use crate::backup::Repository;
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::vfs::{Env, MemoryVfs, Vfs};
 use crate::{
-    Batch, Db, Durability, ErrorKind, ExportFile, FollowOptions, KeyspaceOptions, Options,
+    Batch, Db, Durability, ErrorKind, ExportFile, KeyspaceOptions, Options, SecondaryOptions,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -79,7 +79,8 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
     let repository = Repository::at_in(outside.clone(), "/backups");
     for round in 0..3 {
         churn(&db, &mut model, &mut rng, 300);
-        db.write(Batch::new().set_commit_tag(round.to_string())).unwrap();
+        db.write(Batch::new().set_commit_tag(round.to_string()))
+            .unwrap();
         let made = db.checkpoint(format!("/copy{round}")).unwrap();
         assert_eq!(made.linked_bytes(), 0);
         assert!(made.copied_because.unwrap().contains("in memory"));
@@ -94,7 +95,10 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
             assert!(Db::check_in(&env, &dir).unwrap().is_clean());
             let own = Db::open_in(env, &dir, Options::default()).unwrap();
             same(&own, &model);
-            assert_eq!(own.commit_tag().as_deref(), Some(round.to_string().as_bytes()));
+            assert_eq!(
+                own.commit_tag().as_deref(),
+                Some(round.to_string().as_bytes())
+            );
         }
         runtime.run_one();
     }
@@ -127,7 +131,11 @@ fn a_file_system_in_memory_that_is_kept_serves_like_a_disk() {
         let locked = Db::open_in(env(files.clone(), 99).0, "/db", small()).unwrap_err();
         assert_eq!(locked.kind(), ErrorKind::Locked);
         assert!(locked.to_string().contains(&std::process::id().to_string()));
-        let followed = Db::follow_in(&env(files.clone(), 98).0, "/db", FollowOptions::default());
+        let followed = Db::open_secondary_in(
+            &env(files.clone(), 98).0,
+            "/db",
+            SecondaryOptions::default(),
+        );
         if round % 2 == 0 {
             assert_eq!(followed.unwrap_err().kind(), ErrorKind::Incompatible);
             db.close().unwrap();

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where the next records for a follower stand.
+/// Where the next records for a reader of the feed stand.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) number: FileNumber,
@@ -135,7 +135,7 @@ impl WritePath {
 
     /// Keeps the files of large values for those that follow the changes; what the manifest is to
     /// hold of them. Newest first, as the memtables are sealed.
-    pub(crate) fn keep_for_followers(&self, memtables: &[MemtableHandle]) -> Option<Box<History>> {
+    pub(crate) fn keep_for_feed(&self, memtables: &[MemtableHandle]) -> Option<Box<History>> {
         if self.core.options.change_window_bytes == 0 {
             return None;
         }

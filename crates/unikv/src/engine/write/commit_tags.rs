@@ -39,7 +39,10 @@ pub(crate) fn note_commit_tag(commit: &Commit, group: &[Write<'_>], first: SeqNo
     let (mut next, mut newest) = (first.0, None);
     for Write { batch, .. } in group {
         next += batch.seq_count();
-        newest = batch.commit_tag().map(|commit_tag| (SeqNo(next - 1), commit_tag)).or(newest);
+        newest = batch
+            .commit_tag()
+            .map(|commit_tag| (SeqNo(next - 1), commit_tag))
+            .or(newest);
     }
     if let Some((seq, commit_tag)) = newest {
         commit.memtable.table.note_commit_tag(seq, commit_tag);
@@ -100,7 +103,8 @@ mod tests {
         let machine = Machine::new(2);
         let (db, _runtime) = machine.open(small());
         for number in 0..500u32 {
-            db.write(Batch::new().set_commit_tag(number.to_string())).unwrap();
+            db.write(Batch::new().set_commit_tag(number.to_string()))
+                .unwrap();
         }
         assert!(db.stats().flushes > 3);
         db.put("key", "value").unwrap();
@@ -121,14 +125,19 @@ mod tests {
     fn a_commit_tag_beyond_the_limit_is_refused_with_its_batch() {
         let (db, _runtime) = Machine::new(3).open(small());
         let mut batch = Batch::new();
-        batch.put("key", "value").set_commit_tag(vec![0; (64 << 10) + 1]);
+        batch
+            .put("key", "value")
+            .set_commit_tag(vec![0; (64 << 10) + 1]);
         let refused = db.write(&batch).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
         assert_eq!((db.get("key").unwrap(), db.commit_tag()), (None, None));
         batch.clear();
         batch.put("key", "value").set_commit_tag(vec![0; 64 << 10]);
         db.write(&batch).unwrap();
-        assert_eq!(db.commit_tag().map(|commit_tag| commit_tag.len()), Some(64 << 10));
+        assert_eq!(
+            db.commit_tag().map(|commit_tag| commit_tag.len()),
+            Some(64 << 10)
+        );
         db.close().unwrap();
     }
 
@@ -159,7 +168,11 @@ mod tests {
                 let last = db.iter().next_back().map(|entry| entry.unwrap().0);
                 let number = last.map(|key| String::from_utf8_lossy(&key[3..]).parse::<u32>());
                 let commit_tag = number.and_then(|number| tag_of(number.unwrap()));
-                assert_eq!(db.commit_tag(), commit_tag, "power cut at call {at}, {keep:?}");
+                assert_eq!(
+                    db.commit_tag(),
+                    commit_tag,
+                    "power cut at call {at}, {keep:?}"
+                );
             }
         }
         assert!(crashes > 20, "{crashes}");

@@ -11,12 +11,12 @@
 mod admission;
 pub(crate) mod blobs;
 pub(crate) mod change_window;
+pub(crate) mod commit_tags;
 pub(crate) mod entry;
 pub(crate) mod expiry;
 mod full_disk;
 pub(crate) mod group;
 pub(crate) mod large_batch;
-pub(crate) mod commit_tags;
 pub(crate) mod queue;
 pub(crate) mod streams;
 pub(crate) mod waits;

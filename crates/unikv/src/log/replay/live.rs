@@ -1,4 +1,4 @@
-//! Reading a log while its writer goes on writing it, for followers. Nothing is judged here: a
+//! Reading a log while its writer goes on writing it, for secondaries. Nothing is judged here: a
 //! record that is not whole is not there yet, and the caller knows how far the log must lead.
 //!
 //! Invariants:

@@ -803,8 +803,14 @@ fn large_writes_and_errors_of_the_sink_go_through() {
     wal.stage(&write_of(1, 2, b"staged"), None);
     let commit_tag = Some(&b"mark"[..]);
     let large = write_of(3, 4, &ops);
-    wal.write_large(&WalWrite { commit_tag, ..large }, None)
-        .unwrap();
+    wal.write_large(
+        &WalWrite {
+            commit_tag,
+            ..large
+        },
+        None,
+    )
+    .unwrap();
     // A commit tag alone takes a number, too.
     let mark_alone = write_of(7, 0, b"");
     wal.stage(

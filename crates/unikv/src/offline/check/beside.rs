@@ -1,6 +1,6 @@
 //! Checking without a lock: a process may have the database open, or open it meanwhile.
 //!
-//! A database that is open is followed: a follower holds the files of what it shows, and has read
+//! A database that is open is followed: a secondary holds the files of what it shows, and has read
 //! the log up to there. Of one that nobody has open all is checked, and what an opening changes
 //! meanwhile looks like damage. So the result counts if it has no problem, or if nobody has opened
 //! the database in between, which makes a page and a manifest before it changes anything else.
@@ -8,12 +8,12 @@
 use super::{Check, check_alone, is_no_problem};
 use crate::base::keys::{DatabaseId, FileNumber, FileUid};
 use crate::base::seeded::seeded;
-use crate::engine::follow::Follow;
 use crate::engine::open::directory::take_lock_to_read;
+use crate::engine::secondary::Follow;
 use crate::engine::stats::report::CheckReport;
 use crate::engine::visible_page::FollowedPage;
 use crate::error::{Error, ErrorKind, Result};
-use crate::options::FollowOptions;
+use crate::options::SecondaryOptions;
 use crate::version::file_names;
 use crate::version::manifest::Manifest;
 use crate::vfs::Env;
@@ -96,7 +96,7 @@ pub(super) fn until_it_is_true(env: &Env, dir: &Path) -> Result<CheckReport> {
 /// Checks what is visible of a database that a process has open.
 fn check_open(env: &Env, dir: &Path) -> Result<CheckReport> {
     let mut check = Check::default();
-    let follow = match Follow::open(env, dir, &FollowOptions::default()) {
+    let follow = match Follow::open(env, dir, &SecondaryOptions::default()) {
         Err(error) if error.kind() == ErrorKind::Corruption => {
             check.problem(dir, &error);
             check.report.is_open = true;

@@ -143,7 +143,8 @@ pub(super) fn gather(
     } = walk;
     holes.extend(ranges.holes);
     let commit_tag = replayed.commit_tag;
-    let commit_tag = commit_tag.or_else(|| counters.and_then(|counters| counters.commit_tag.clone()));
+    let commit_tag =
+        commit_tag.or_else(|| counters.and_then(|counters| counters.commit_tag.clone()));
     Ok(Gathered {
         holes,
         broken,

@@ -288,8 +288,8 @@ fn an_unfinished_repair_is_neither_salvaged_nor_clean() {
     assert_eq!(refused.file(), Some(commit_tag));
     let refused = Db::check_in(&machine.env(), "/db").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
-    let options = crate::FollowOptions::default();
-    let refused = Db::follow_in(&machine.env(), "/db", options).unwrap_err();
+    let options = crate::SecondaryOptions::default();
+    let refused = Db::open_secondary_in(&machine.env(), "/db", options).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     assert_eq!(left_in_target(&machine.disk), 0);
 }
@@ -305,7 +305,9 @@ fn no_mark_is_carried_over_from_after_a_batch_that_is_left_out() {
             let before = files(&machine, ".rec");
             let mut batch = crate::Batch::new();
             batch.put(commit_tag, vec![7; lengths.next().unwrap()]);
-            batch.put(format!("beside {mark}"), "small").set_commit_tag(commit_tag);
+            batch
+                .put(format!("beside {commit_tag}"), "small")
+                .set_commit_tag(commit_tag);
             db.write(&batch).unwrap();
             of_large.extend(
                 files(&machine, ".rec")

@@ -304,17 +304,17 @@ pub(super) fn durable(f: &Fields<'_>, tag: u16) -> Result<Option<DurableSegment>
     let mut numbers = Decoder::new(&bytes);
     let mut next = || numbers.u64().ok_or_else(|| f.corrupt(tag, "is cut short"));
     let (file, uid, offset) = (next()?, next()?, next()?);
-    let commit_tag = DurablePoint {
+    let point = DurablePoint {
         file: FileNumber(f.checked_number(tag, file)?),
         offset: f.checked_amount(tag, offset)?,
     };
     let uid = FileUid(uid);
-    Ok(Some(DurableSegment { commit_tag, uid }))
+    Ok(Some(DurableSegment { point, uid }))
 }
 
 pub(super) fn put_durable(out: &mut FieldWriter, tag: u16, segment: DurableSegment) {
-    let DurableSegment { commit_tag, uid } = segment;
-    let numbers = [commit_tag.file.0, uid.0, commit_tag.offset].map(u64::to_le_bytes);
+    let DurableSegment { point, uid } = segment;
+    let numbers = [point.file.0, uid.0, point.offset].map(u64::to_le_bytes);
     out.put(tag, numbers.as_flattened());
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn full_edit() -> VersionEdit {
         last_seq: Some(SeqNo(5000)),
         wal_low_water: Some(FileNumber(98)),
         wal_durable: Some(DurableSegment {
-            commit_tag: DurablePoint {
+            point: DurablePoint {
                 file: FileNumber(99),
                 offset: 4096,
             },
@@ -292,7 +292,7 @@ fn random_edit(rng: &mut SmallRng) -> VersionEdit {
         last_seq: some(rng, |rng| SeqNo(rng.random::<u64>() >> 8)),
         wal_low_water: some(rng, |rng| FileNumber(number(rng))),
         wal_durable: some(rng, |rng| DurableSegment {
-            commit_tag: DurablePoint {
+            point: DurablePoint {
                 file: FileNumber(number(rng)),
                 offset: amount(rng),
             },

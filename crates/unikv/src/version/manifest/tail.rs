@@ -1,4 +1,4 @@
-//! Reading a manifest while its writer goes on appending to it, for followers.
+//! Reading a manifest while its writer goes on appending to it, for secondaries.
 //!
 //! The writer publishes how many edits are in force, counted over all manifests, and those are
 //! whole. What stands behind them is left alone: its sync may fail. The first edit of a manifest is
@@ -38,7 +38,7 @@ impl ManifestTail {
         if database.is_some_and(|database| database != current.database) {
             let what = "another database has taken the place of the one that was followed";
             let path = dir.join(file_names::CURRENT);
-            return Err(Error::incompatible(&path, what, "open another follower"));
+            return Err(Error::incompatible(&path, what, "open another secondary"));
         }
         let path = dir.join(file_names::manifest(current.number));
         let log = LogReader::open(vfs, &path, FileKind::Manifest, Some(current.database))?;

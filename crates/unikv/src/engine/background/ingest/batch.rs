@@ -69,7 +69,9 @@ fn write_as_tables(
     background.write.check_keyspaces(batch)?;
     let mut ingest = Ingest::begin(background, KeyspaceId::DEFAULT)?;
     (ingest.keyspaces, ingest.reads) = (Vec::new(), reads);
-    batch.commit_tag().map_or(Ok(()), |commit_tag| ingest.set_commit_tag(commit_tag))?;
+    batch
+        .commit_tag()
+        .map_or(Ok(()), |commit_tag| ingest.set_commit_tag(commit_tag))?;
     let expires = background.write.may_expire(options.ttl) || batch.has_lifetimes();
     let expiries = if expires {
         Some(background.write.expiries(options.ttl)?)

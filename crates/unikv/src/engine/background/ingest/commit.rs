@@ -58,7 +58,7 @@ impl Ingest<'_> {
     }
 
     /// What those that follow the changes see of it: of each keyspace, which range it has replaced.
-    fn for_followers(
+    fn for_feed(
         &self,
         plan: &IngestPlan,
         first: SeqNo,
@@ -98,7 +98,7 @@ impl Ingest<'_> {
         commit.last_seq = seq;
         let last_generation = &catalog.last_generation;
         let generation = GenerationId(last_generation.fetch_add(1, Ordering::Relaxed) + 1);
-        let later = self.for_followers(plan, first, commit_tag.clone());
+        let later = self.for_feed(plan, first, commit_tag.clone());
         let low_water = self.background.write.low_water_of_nothing(commit);
         if low_water.is_some() {
             self.background.write.sync_for_window();

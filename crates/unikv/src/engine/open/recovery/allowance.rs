@@ -44,7 +44,9 @@ impl Allowance {
 
     /// Whether there is room for a write, and for all those before it.
     pub(crate) fn takes(&mut self, write: &WalWrite<'_>) -> bool {
-        let commit_tag = write.commit_tag.map_or(0, |commit_tag| commit_tag.len() as u64);
+        let commit_tag = write
+            .commit_tag
+            .map_or(0, |commit_tag| commit_tag.len() as u64);
         let entries = u64::from(write.count).saturating_mul(ENTRY_BYTES);
         let bytes = write.ops.len() as u64 + commit_tag;
         self.needed = self.needed.saturating_add(bytes.saturating_add(entries));

@@ -465,5 +465,8 @@ fn a_segment_with_batches_is_pinned_byte_for_byte() {
     let place = op(Kind::External, b"large", &external.encode());
     let second = vec![op(Kind::Delete, b"b", b""), place];
     let commit_tag = Some(b"a mark".to_vec());
-    assert_eq!(found, [(SeqNo(5), None, first), (SeqNo(8), commit_tag, second)]);
+    assert_eq!(
+        found,
+        [(SeqNo(5), None, first), (SeqNo(8), commit_tag, second)]
+    );
 }

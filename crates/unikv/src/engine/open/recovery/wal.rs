@@ -1,4 +1,4 @@
-//! Replaying the write-ahead log into memtables, for openings and followers.
+//! Replaying the write-ahead log into memtables, for openings and secondaries.
 //!
 //! No locks.
 

@@ -6,7 +6,7 @@ use crate::events::Event;
 use crate::memtable::Batch;
 use crate::vfs::sim::{Fault, Keep, Op, SimRuntime};
 use crate::vfs::{Runtime as _, Vfs as _};
-use crate::{Clustering, Db, Durability, FollowOptions};
+use crate::{Clustering, Db, Durability, SecondaryOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -717,8 +717,9 @@ fn a_database_is_opened_where_no_byte_is_free() {
         assert!(!machine.disk.file_names().iter().any(|name| name == orphan));
         model.insert(b"new".to_vec(), b"value".to_vec());
         same(&db, &model);
-        let follower = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
-        assert_eq!(follower.iter().count(), model.len());
+        let secondary =
+            Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+        assert_eq!(secondary.iter().count(), model.len());
         db.close().unwrap();
         machine.check();
         let (db, _runtime) = machine.open(small());
@@ -843,9 +844,10 @@ fn who_only_reads_leaves_the_ballast_and_all_else() {
     machine.disk.set_free_space(Some(0));
     let before = machine.disk.file_names();
     assert!(ballast(&machine) > 0);
-    let follower = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
-    assert_eq!(follower.get("key").unwrap().as_deref(), Some(&b"1"[..]));
-    assert!(follower.database_stats().unwrap().ballast_bytes > 0);
+    let secondary =
+        Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+    assert_eq!(secondary.get("key").unwrap().as_deref(), Some(&b"1"[..]));
+    assert!(secondary.database_stats().unwrap().ballast_bytes > 0);
     assert!(Db::check_in(&machine.env(), "/db").unwrap().is_clean());
     assert_eq!(machine.disk.file_names(), before);
 }

@@ -3,7 +3,7 @@
 use super::super::live::{LogTail, Wanted};
 use super::*;
 
-/// What a follower that knows of `edits` reads of the log up to `until`.
+/// What a secondary that knows of `edits` reads of the log up to `until`.
 fn read_on(tail: &mut LogTail, vfs: &SimVfs, until: usize, edits: u64) -> Vec<String> {
     let mut found = Vec::new();
     let mut sink = |_: FileNumber, write: &WalWrite<'_>| {
@@ -49,7 +49,7 @@ fn a_segment_that_is_linked_is_read_before_the_edits_that_it_counts_are_in_force
     }
 }
 
-/// What was written before is in tables that the follower does not know yet.
+/// What was written before is in tables that the secondary does not know yet.
 #[test]
 fn a_segment_after_a_log_that_was_given_up_waits_for_the_edits_that_it_counts() {
     let vfs = SimVfs::new();

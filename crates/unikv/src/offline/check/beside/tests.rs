@@ -1,8 +1,8 @@
-//! Checks and followers, at each of whose looks at the disk another process opens the database.
+//! Checks and secondaries, at each of whose looks at the disk another process opens the database.
 
 use crate::engine::tests::{Machine, small};
 use crate::vfs::sim::Fault;
-use crate::{Db, FollowOptions, Options};
+use crate::{Db, Options, SecondaryOptions};
 use std::path::Path;
 
 fn options() -> Options {
@@ -70,9 +70,9 @@ fn a_check_finds_nothing_wrong_whenever_another_process_opens_the_database() {
 }
 
 #[test]
-fn a_follower_shows_all_whenever_another_process_opens_the_database() {
+fn a_secondary_shows_all_whenever_another_process_opens_the_database() {
     let looks = at_each_look(53, |machine| {
-        let db = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
+        let db = Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
         let found = db.iter().map(Result::unwrap).collect::<Vec<_>>().len();
         assert!((60..=61).contains(&found), "{found}");
     });

@@ -16,7 +16,7 @@ use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
 use crate::vfs::Runtime;
 use crate::vfs::sim::{Fault, Keep, Op, Rule};
-use crate::{Compression, Db, FollowOptions, Keyspace, Options};
+use crate::{Compression, Db, Keyspace, Options, SecondaryOptions};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -311,19 +311,20 @@ fn what_is_due_is_listed_with_its_reason_and_when_it_is_tried_again() {
     assert!(due.retry_in.is_some());
 }
 
-/// To its followers, a database that is opened with smaller partitions has splits to do.
+/// To its secondaries, a database that is opened with smaller partitions has splits to do.
 #[test]
 fn what_an_opening_would_find_due_is_listed_by_the_files() {
     let machine = Machine::new(74);
     let (db, _) = machine.open(roomy().key_table_bytes(1 << 10));
     (0..2000_u32).for_each(|i| db.put(i.to_be_bytes(), vec![7; 300]).unwrap());
     db.compact().unwrap();
-    let follower = || Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
-    assert_eq!(follower().due_jobs(), []);
+    let secondary =
+        || Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+    assert_eq!(secondary().due_jobs(), []);
     db.close().unwrap();
     let (db, _) = machine.open(roomy().partition_bytes(64 << 10));
     let ids = hold_all(&db);
-    let due = follower().due_jobs();
+    let due = secondary().due_jobs();
     assert_eq!((due.len(), due[0].job.as_str()), (1, "split"), "{due:?}");
     assert_eq!(due[0].partitions, [ids[0].0]);
 }

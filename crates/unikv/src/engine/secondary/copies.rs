@@ -1,4 +1,4 @@
-//! Checkpoints and backups of what a follower shows: made beside a writer, which neither takes part
+//! Checkpoints and backups of what a secondary shows: made beside a writer, which neither takes part
 //! nor waits.
 //!
 //! # Invariants
@@ -48,7 +48,7 @@ impl Follow {
         let wanted = Wanted {
             memtables,
             numbers: (flushed, shown.seq),
-            commit_tag: tagged.filter(|(at, _)| *at > flushed && !seeded!(FollowerCopiesNoMark)),
+            commit_tag: tagged.filter(|(at, _)| *at > flushed && !seeded!(SecondaryCopiesNoMark)),
         };
         let log = Log::Read(wanted, FileNumber(last + 1));
         let tagged = (shown.seq, shown.commit_tag.clone());

@@ -1,4 +1,4 @@
-//! A follower of many keyspaces, and a checkpoint of many partitions.
+//! A secondary of many keyspaces, and a checkpoint of many partitions.
 
 use crate::figures::{Figures, Outcome};
 use crate::timetable::beside;
@@ -6,7 +6,7 @@ use crate::{keyspaces, partitions, small};
 use clap::Args;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unikv::{Db, FollowOptions, Follower, KeyspaceOptions, Options};
+use unikv::{Db, KeyspaceOptions, Options, Secondary, SecondaryOptions};
 use unikv_bench::Failure;
 
 #[derive(Args, Clone)]
@@ -27,30 +27,31 @@ const CHECKPOINTS: u32 = 5;
 
 pub fn round(dir: &Path, rate: u64, sizes: &Sizes) -> Outcome<Figures> {
     let mut figures = Figures::default();
-    follower(&dir.join("db"), sizes.followed, &mut figures)?;
+    secondary(&dir.join("db"), sizes.followed, &mut figures)?;
     checkpoints(dir, rate, sizes, &mut figures)?;
     Ok(figures)
 }
 
-fn follower(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
+fn secondary(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
     let db = Db::open(path, Options::default()).map_err(Failure::engine)?;
     keyspaces::make(&db, count)?;
     db.flush().map_err(Failure::engine)?;
     db.wait_until_idle().map_err(Failure::engine)?;
     let begin = Instant::now();
-    let follower = Db::follow(path, FollowOptions::default()).map_err(Failure::engine)?;
-    let what = format!("a follower of {count} keyspaces opens");
+    let secondary =
+        Db::open_secondary(path, SecondaryOptions::default()).map_err(Failure::engine)?;
+    let what = format!("a secondary of {count} keyspaces opens");
     let asked = Some(Duration::from_secs(1));
     figures.time(what, begin.elapsed(), asked);
-    check(&follower, count)?;
+    check(&secondary, count)?;
     let mut times = Vec::new();
     for n in 0..REFRESHES {
         let made = db.keyspace(&format!("new {n}"), KeyspaceOptions::default());
         made.map_err(Failure::engine)?;
         let begin = Instant::now();
-        follower.refresh().map_err(Failure::engine)?;
+        secondary.refresh().map_err(Failure::engine)?;
         times.push(begin.elapsed());
-        if follower.keyspace(&format!("new {n}")).is_none() {
+        if secondary.keyspace(&format!("new {n}")).is_none() {
             return Err(Failure::verification("the new keyspace is not shown"));
         }
     }
@@ -58,13 +59,13 @@ fn follower(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
     let asked = Some(Duration::from_millis(10));
     figures.time("it refreshes after one new keyspace", median, asked);
-    drop(follower);
+    drop(secondary);
     db.close().map(drop).map_err(Failure::engine)
 }
 
-fn check(follower: &Follower, count: u64) -> Outcome<()> {
+fn check(secondary: &Secondary, count: u64) -> Outcome<()> {
     for n in (0..count).step_by(97) {
-        let keyspace = follower.keyspace(&format!("keyspace {n}"));
+        let keyspace = secondary.keyspace(&format!("keyspace {n}"));
         let keyspace = keyspace.ok_or_else(|| Failure::verification("a keyspace is missing"))?;
         let key = small::key(n * 5);
         let found = keyspace.get(key).map_err(Failure::engine)?;

@@ -1,11 +1,11 @@
-//! Which files a follower has seen.
+//! Which files a secondary has seen.
 //!
 //! What is read is cached by the number of its file, and numbers are never given twice within a
 //! history. A directory into which an older state was restored has another one: its writer gives
 //! numbers again. So of each number that was seen a bit is kept.
 //!
 //! # Invariants
-//! - A number stands for the same file for as long as the follower lives: it comes back after it
+//! - A number stands for the same file for as long as the secondary lives: it comes back after it
 //!   has gone in no history.
 //! - Files are noted before anything of them is read.
 //!

@@ -1,4 +1,4 @@
-//! How far a follower has come, and how it goes on. The rules are in [`super`].
+//! How far a secondary has come, and how it goes on. The rules are in [`super`].
 
 use super::files::Files;
 use super::memtables::LogMemtables;
@@ -209,12 +209,12 @@ impl Progress {
                 .files
                 .follow(shared, edits, &|number| log.large_file(number))?;
             let visible = page.visible();
-            if page.edits() != edits && !seeded!(FollowerMissesEdits) {
+            if page.edits() != edits && !seeded!(SecondaryMissesEdits) {
                 continue;
             }
             let visible = visible.ok_or_else(too_early)?;
             let is_visible = version.counters.flushed_seq <= visible.seq;
-            if is_visible || seeded!(FollowerMissesEdits) {
+            if is_visible || seeded!(SecondaryMissesEdits) {
                 return Ok((version, self.files.edits(), visible));
             }
             // The edit of an ingest is in force, and its number comes next.
@@ -272,7 +272,7 @@ impl Progress {
 fn another_database(shared: &Shared) -> Error {
     let path = shared.core.store.dir().join(file_names::CURRENT);
     let what = "another database has taken the place of the one that was followed";
-    Error::incompatible(&path, what, "open another follower")
+    Error::incompatible(&path, what, "open another secondary")
 }
 
 impl Shared {

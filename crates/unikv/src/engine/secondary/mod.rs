@@ -1,6 +1,6 @@
-//! A follower: reads a database while another process writes it, or nobody does. It shows a
+//! A secondary: reads a database while another process writes it, or nobody does. It shows a
 //! *state*, a view and a number that never change; a refresh puts the next in its place.
-//! `docs/mechanisms.md`, "Followers", has the steps of a refresh.
+//! `docs/mechanisms.md`, "Secondaries", has the steps of a refresh.
 //!
 //! Invariants:
 //! - It takes no lock that a writer meets, and writes nothing.
@@ -23,13 +23,13 @@ mod tests;
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Mutex};
-use crate::engine::follow::progress::Progress;
-use crate::engine::follow::shared::{Figures, Shared};
 use crate::engine::memory::MemoryStats;
 use crate::engine::open::directory::{hold, refuse_unfinished};
+use crate::engine::secondary::progress::Progress;
+use crate::engine::secondary::shared::{Figures, Shared};
 use crate::engine::stats::{PartitionStats, partitions_of};
 use crate::error::{Error, Result};
-use crate::options::FollowOptions;
+use crate::options::SecondaryOptions;
 use crate::version::file_names;
 use crate::vfs::{Env, Event, JoinHandle, Step, Worker};
 pub(crate) use shared::Shown;
@@ -37,10 +37,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Figures of a follower, as of now.
+/// Figures of a secondary, as of now.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 #[non_exhaustive]
-pub struct FollowerStats {
+pub struct SecondaryStats {
     /// The sequence number of the last write that it shows.
     pub seq: u64,
     /// Writes that the writer has made visible since: the lag. 0 where there is no writer.
@@ -87,7 +87,7 @@ pub(crate) struct Follow {
 
 impl Follow {
     /// Opens what is in `dir` now.
-    pub(crate) fn open(env: &Env, dir: &Path, options: &FollowOptions) -> Result<Arc<Follow>> {
+    pub(crate) fn open(env: &Env, dir: &Path, options: &SecondaryOptions) -> Result<Arc<Follow>> {
         file_names::refuse_foreign(&*env.vfs, dir)?;
         let survey = file_names::survey(&*env.vfs, dir)?;
         if survey.names.is_empty() {
@@ -98,7 +98,7 @@ impl Follow {
         let shared = Shared::open(env, dir, options)?;
         let (mut progress, figures) = (Progress::default(), Figures::default());
         let shown = progress.refresh(&shared, &figures)?;
-        let shown = shown.ok_or_else(|| Error::internal("a follower has nothing to show"))?;
+        let shown = shown.ok_or_else(|| Error::internal("a secondary has nothing to show"))?;
         figures.note(&shared);
         Ok(Arc::new(Follow {
             shown: ArcSwap::from_pointee(shown),
@@ -130,16 +130,16 @@ impl Follow {
         Ok(())
     }
 
-    pub(crate) fn stats(&self) -> FollowerStats {
+    pub(crate) fn stats(&self) -> SecondaryStats {
         let core = &self.shared.core;
         if !core.process.is_this() {
-            return FollowerStats::default();
+            return SecondaryStats::default();
         }
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shown = self.shown();
         let since = Duration::from_nanos(of(&self.figures.refreshed_ns));
         let visible = self.progress.lock().published_seq();
-        FollowerStats {
+        SecondaryStats {
             seq: shown.seq.0,
             lag: visible.map_or(0, |seq| seq.0.saturating_sub(shown.seq.0)),
             has_writer: shown.is_live,

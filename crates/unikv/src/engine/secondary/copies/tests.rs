@@ -1,11 +1,11 @@
-//! Copies that a follower makes while another database handle writes, on one simulated disk.
+//! Copies that a secondary makes while another database handle writes, on one simulated disk.
 
 use crate::backup::Repository;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::sim::{Call, Fault, Keep, Op, SimRuntime, SimVfs};
 use crate::vfs::{Env, Vfs};
-use crate::{Batch, Db, ErrorKind, FollowOptions, Follower, Options};
+use crate::{Batch, Db, ErrorKind, Options, Secondary, SecondaryOptions};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::io::ErrorKind as IoKind;
@@ -21,8 +21,8 @@ fn env(disk: &SimVfs) -> Env {
     }
 }
 
-fn follow(machine: &Machine) -> Follower {
-    Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap()
+fn follow(machine: &Machine) -> Secondary {
+    Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap()
 }
 
 /// Opens a copy on `disk`, after a check.
@@ -47,11 +47,11 @@ fn delete_range(db: &Db, model: &mut Model, i: u32) {
 }
 
 #[test]
-fn a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself() {
+fn a_checkpoint_of_a_secondary_is_what_it_shows_and_lives_by_itself() {
     let machine = Machine::new(21);
     let (db, runtime) = machine.open(small());
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(21));
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let (mut taken, mut copied) = (Vec::new(), 0);
     for round in 0..24_u32 {
         churn(&db, &mut model, &mut rng, 70);
@@ -63,7 +63,7 @@ fn a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself() {
             model.insert(b"key0000".to_vec(), b"marked".to_vec());
         }
         db.write(marked.set_commit_tag(round.to_string())).unwrap();
-        follower.refresh().unwrap();
+        secondary.refresh().unwrap();
         let shown = model.clone();
         // What is written then is not shown, and what is removed is still open.
         churn(&db, &mut model, &mut rng, 70);
@@ -71,15 +71,18 @@ fn a_checkpoint_of_a_follower_is_what_it_shows_and_lives_by_itself() {
             db.compact().unwrap();
             db.collect_garbage().unwrap();
         }
-        let made = follower.checkpoint(format!("{COPY}{round}")).unwrap();
-        assert_eq!(made.seq, follower.seq());
-        assert_eq!(made.commit_tag.as_deref(), Some(round.to_string().as_bytes()));
+        let made = secondary.checkpoint(format!("{COPY}{round}")).unwrap();
+        assert_eq!(made.seq, secondary.seq());
+        assert_eq!(
+            made.commit_tag.as_deref(),
+            Some(round.to_string().as_bytes())
+        );
         copied += u32::from(made.copied_because.is_some());
         taken.push((made, shown));
         runtime.run_one();
     }
     assert!((1..20).contains(&copied), "{copied} of 24 were copied");
-    drop(follower);
+    drop(secondary);
     for (made, mut model) in taken {
         // It was durable when the call returned.
         let disk = machine.disk.power_cut(Keep::Nothing);
@@ -102,13 +105,13 @@ fn a_state_that_was_shown_before_is_copied_without_what_came_since() {
     let machine = Machine::new(22);
     let (db, _runtime) = machine.open(small());
     db.put("apple", "red").unwrap();
-    let follower = follow(&machine);
-    let shown = follower.follow().shown();
+    let secondary = follow(&machine);
+    let shown = secondary.follow().shown();
     db.put("apple", "green").unwrap();
     db.put("pear", "yellow").unwrap();
     // The states share a memtable.
-    follower.refresh().unwrap();
-    let made = follower.follow().checkpoint(&shown, Path::new(COPY));
+    secondary.refresh().unwrap();
+    let made = secondary.follow().checkpoint(&shown, Path::new(COPY));
     assert_eq!(made.unwrap().seq, shown.seq.0);
     let own = open(&machine.disk, COPY);
     assert_eq!(own.get("apple").unwrap().as_deref(), Some(&b"red"[..]));
@@ -121,7 +124,7 @@ fn large_values_that_only_the_log_names_are_held() {
     let (db, _runtime) = machine.open(small());
     let mut model = Model::new();
     (0..4).for_each(|i| put_large(&db, &mut model, i));
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     db.flush().unwrap();
     for i in 0..4 {
         db.put(format!("large{i}"), "small").unwrap();
@@ -133,15 +136,15 @@ fn large_values_that_only_the_log_names_are_held() {
     let is_record = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "rec");
     assert!(records.iter().filter(is_record).count() < 4, "{records:?}");
     for (key, value) in &model {
-        assert_eq!(follower.get(key).unwrap().as_deref(), Some(&value[..]));
+        assert_eq!(secondary.get(key).unwrap().as_deref(), Some(&value[..]));
     }
-    let made = follower.checkpoint(COPY).unwrap();
+    let made = secondary.checkpoint(COPY).unwrap();
     assert!(made.copied_because.is_some(), "{made:?}");
     same(&open(&machine.disk, COPY), &model);
 }
 
 #[test]
-fn a_follower_without_a_writer_makes_copies_too() {
+fn a_secondary_without_a_writer_makes_copies_too() {
     let mut machine = Machine::new(24);
     let (db, runtime) = machine.open(small());
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(24));
@@ -149,13 +152,14 @@ fn a_follower_without_a_writer_makes_copies_too() {
     put_large(&db, &mut model, 1);
     std::mem::forget((db, runtime));
     machine.disk = machine.disk.process_kill();
-    let follower = follow(&machine);
-    follower.checkpoint(COPY).unwrap();
+    let secondary = follow(&machine);
+    secondary.checkpoint(COPY).unwrap();
     same(&open(&machine.disk.power_cut(Keep::Nothing), COPY), &model);
     // Nor does an empty database need anything in the log.
     let none = Machine::new(25);
     let (db, _runtime) = none.open(small());
-    db.write(Batch::new().set_commit_tag("only a mark")).unwrap();
+    db.write(Batch::new().set_commit_tag("only a mark"))
+        .unwrap();
     follow(&none).checkpoint(COPY).unwrap();
     let own = open(&none.disk, COPY);
     assert_eq!(own.commit_tag().as_deref(), Some(&b"only a mark"[..]));
@@ -163,7 +167,7 @@ fn a_follower_without_a_writer_makes_copies_too() {
 }
 
 #[test]
-fn a_copy_of_a_follower_has_no_changes_from_before_it() {
+fn a_copy_of_a_secondary_has_no_changes_from_before_it() {
     let machine = Machine::new(29);
     let options = || Options::default().change_window_bytes(1 << 20);
     let (db, _runtime) = machine.open(options());
@@ -191,7 +195,7 @@ fn a_copy_of_a_follower_has_no_changes_from_before_it() {
 }
 
 #[test]
-fn backups_of_a_follower_share_files_with_those_of_the_database() {
+fn backups_of_a_secondary_share_files_with_those_of_the_database() {
     let machine = Machine::new(26);
     let (db, _runtime) = machine.open(small());
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(26));
@@ -200,17 +204,17 @@ fn backups_of_a_follower_share_files_with_those_of_the_database() {
     db.flush().unwrap();
     let first = repository.back_up(&db).unwrap();
     let mut points = vec![(first.point.number, model.clone())];
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     for round in 0..4 {
         churn(&db, &mut model, &mut rng, 60);
-        follower.refresh().unwrap();
+        secondary.refresh().unwrap();
         let shown = model.clone();
         if round == 2 {
             db.put("after", "it").unwrap();
             db.compact().unwrap();
             db.delete("after").unwrap();
         }
-        let made = repository.back_up_follower(&follower).unwrap();
+        let made = repository.back_up_secondary(&secondary).unwrap();
         assert!(made.shared_bytes > 0);
         points.push((made.point.number, shown));
     }
@@ -223,7 +227,7 @@ fn backups_of_a_follower_share_files_with_those_of_the_database() {
         same(&open(&disk, "/restored"), &model);
     }
     let inside = Repository::at_in(env(&machine.disk), "/db/backups");
-    let error = inside.back_up_follower(&follower).unwrap_err();
+    let error = inside.back_up_secondary(&secondary).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }
 
@@ -235,7 +239,7 @@ fn play_with(nth: u64, fault: Fault) -> (Machine, Model, bool, bool) {
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(27));
     churn(&db, &mut model, &mut rng, 400);
     put_large(&db, &mut model, 1);
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let shown = model.clone();
     churn(&db, &mut model, &mut rng, 100);
     db.compact().unwrap();
@@ -248,8 +252,8 @@ fn play_with(nth: u64, fault: Fault) -> (Machine, Model, bool, bool) {
         seen.store(true, Ordering::Relaxed);
         fault
     }));
-    let made = follower.checkpoint(COPY).is_ok();
-    drop((follower, db, runtime));
+    let made = secondary.checkpoint(COPY).is_ok();
+    drop((secondary, db, runtime));
     (machine, shown, made, met.load(Ordering::Relaxed))
 }
 
@@ -294,7 +298,7 @@ fn another_file_under_the_name_is_not_linked() {
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(28));
     churn(&db, &mut model, &mut rng, 400);
     db.compact().unwrap();
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let names = machine.disk.file_names();
     let is_record = |path: &&std::path::PathBuf| path.extension().is_some_and(|e| e == "rec");
     let records: Vec<_> = names.iter().filter(is_record).collect();
@@ -303,7 +307,7 @@ fn another_file_under_the_name_is_not_linked() {
     };
     machine.disk.remove(first).unwrap();
     machine.disk.link(second, first).unwrap();
-    let made = follower.checkpoint(COPY).unwrap();
+    let made = secondary.checkpoint(COPY).unwrap();
     let because = made.copied_because.unwrap();
     assert!(because.contains("another file"), "{because}");
     same(&open(&machine.disk, COPY), &model);
@@ -313,7 +317,7 @@ fn another_file_under_the_name_is_not_linked() {
         _ => Fault::None,
     };
     machine.disk.set_fault(Box::new(across));
-    let made = follower.checkpoint("/across").unwrap();
+    let made = secondary.checkpoint("/across").unwrap();
     assert_eq!(made.linked_bytes(), 0);
     same(&open(&machine.disk, "/across"), &model);
 }

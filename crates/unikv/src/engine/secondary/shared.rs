@@ -1,4 +1,4 @@
-//! What all states of a follower have in common: options, cache, memory, clock, and the files that
+//! What all states of a secondary have in common: options, cache, memory, clock, and the files that
 //! are open. It is what an engine has without what writes.
 
 use crate::base::keys::SeqNo;
@@ -15,7 +15,7 @@ use crate::engine::visible_page::VisiblePage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Events;
 use crate::memtable::ArenaPool;
-use crate::options::{EffectiveOptions, FollowOptions, Options, StoredOptions};
+use crate::options::{EffectiveOptions, Options, SecondaryOptions, StoredOptions};
 use crate::version::edit::VersionEdit;
 use crate::version::manifest::ManifestTail;
 use crate::vfs::clock::Clock;
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// Tries to find a manifest that stays until it has been opened.
 const MOST_TRIES: u32 = 16;
 
-/// Stands for the lock that a follower does not take.
+/// Stands for the lock that a secondary does not take.
 #[derive(Debug)]
 struct NoLock;
 
@@ -46,7 +46,7 @@ pub(super) struct Shared {
     pub(super) stored_options: EffectiveOptions,
 }
 
-/// What a follower shows, until the next refresh.
+/// What a secondary shows, until the next refresh.
 pub(crate) struct Shown {
     pub(crate) read: Arc<ReadState>,
     pub(crate) seq: SeqNo,
@@ -76,7 +76,7 @@ impl Figures {
 }
 
 impl Shared {
-    pub(super) fn open(env: Env, dir: &Path, options: &FollowOptions) -> Result<Shared> {
+    pub(super) fn open(env: Env, dir: &Path, options: &SecondaryOptions) -> Result<Shared> {
         let (tail, first) = first_edit(&env, dir)?;
         let stored = match &first.options {
             Some(bytes) => stored_options::decode(bytes, tail.path())?,

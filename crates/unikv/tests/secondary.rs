@@ -1,4 +1,4 @@
-//! A follower in one process, and its writer in another, which is killed and started again.
+//! A secondary in one process, and its writer in another, which is killed and started again.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unikv::{Batch, Db, Durability, FollowOptions, Follower, Options, Readable};
+use unikv::{Batch, Db, Durability, Options, Readable, Secondary, SecondaryOptions};
 
 const DIR: &str = "UNIKV_FOLLOWED_DIR";
 /// Keys that are written together.
@@ -114,8 +114,8 @@ fn begin(dir: &Path) -> Life {
     }
 }
 
-fn follow_lives(dir: &Path, follower: &Follower, refresh: impl Fn()) {
-    let mut last = check(follower);
+fn follow_lives(dir: &Path, secondary: &Secondary, refresh: impl Fn()) {
+    let mut last = check(secondary);
     for life in 0..LIVES {
         let mut writer = begin(dir);
         let begun = Instant::now();
@@ -124,7 +124,7 @@ fn follow_lives(dir: &Path, follower: &Follower, refresh: impl Fn()) {
         while begun.elapsed() < Duration::from_millis(1500) || states < 20 {
             let acknowledged = writer.acknowledged.load(Ordering::SeqCst);
             refresh();
-            let snapshot = follower.snapshot();
+            let snapshot = secondary.snapshot();
             let n = check(&snapshot);
             assert!(
                 n >= last && n >= acknowledged,
@@ -142,14 +142,14 @@ fn follow_lives(dir: &Path, follower: &Follower, refresh: impl Fn()) {
         }
         if life == LIVES - 1 {
             refresh();
-            assert!(follower.stats().has_writer);
+            assert!(secondary.stats().has_writer);
         }
         writer.child.kill().unwrap();
         writer.child.wait().unwrap();
         writer.reader.join().unwrap();
         let acknowledged = writer.acknowledged.load(Ordering::SeqCst);
         refresh();
-        let n = check(follower);
+        let n = check(secondary);
         assert!(
             n >= acknowledged && n >= last,
             "{life}: {n} of {acknowledged}, {last}"
@@ -159,36 +159,36 @@ fn follow_lives(dir: &Path, follower: &Follower, refresh: impl Fn()) {
             assert_eq!(check(&snapshot), then);
         }
     }
-    assert!(!follower.stats().has_writer);
+    assert!(!secondary.stats().has_writer);
     let recovered = Db::open(dir, options()).unwrap();
     assert_eq!(check(&recovered), last);
 }
 
 #[test]
-fn a_follower_survives_the_kills_of_its_writer() {
-    let _limit = limit("the follower of a writer that is killed");
+fn a_secondary_survives_the_kills_of_its_writer() {
+    let _limit = limit("the secondary of a writer that is killed");
     let dir = tempfile::tempdir().unwrap();
     Db::open(dir.path(), options()).unwrap().close().unwrap();
-    let follower = Db::follow(dir.path(), FollowOptions::default()).unwrap();
-    follow_lives(dir.path(), &follower, || follower.refresh().unwrap());
+    let secondary = Db::open_secondary(dir.path(), SecondaryOptions::default()).unwrap();
+    follow_lives(dir.path(), &secondary, || secondary.refresh().unwrap());
 }
 
 #[test]
-fn a_thread_of_its_own_refreshes_a_follower() {
-    let _limit = limit("the thread of a follower");
+fn a_thread_of_its_own_refreshes_a_secondary() {
+    let _limit = limit("the thread of a secondary");
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), options()).unwrap();
-    let every = FollowOptions::default().refresh_every(Duration::from_millis(2));
-    let follower = Db::follow(dir.path(), every).unwrap();
+    let every = SecondaryOptions::default().refresh_every(Duration::from_millis(2));
+    let secondary = Db::open_secondary(dir.path(), every).unwrap();
     for n in 1..=200_u64 {
         db.put("key", n.to_be_bytes()).unwrap();
-        while follower.seq() < n {
+        while secondary.seq() < n {
             std::thread::sleep(Duration::from_micros(200));
         }
-        assert_eq!(number(&follower.get("key").unwrap().unwrap()), n);
+        assert_eq!(number(&secondary.get("key").unwrap().unwrap()), n);
     }
-    let snapshot = follower.snapshot();
-    drop(follower);
+    let snapshot = secondary.snapshot();
+    drop(secondary);
     assert_eq!(number(&snapshot.get("key").unwrap().unwrap()), 200);
     db.close().unwrap();
     assert_eq!(number(&snapshot.get("key").unwrap().unwrap()), 200);

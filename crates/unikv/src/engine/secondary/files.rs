@@ -1,4 +1,4 @@
-//! The tables of a follower: the manifest read on, hash indexes that grow, files that are held
+//! The tables of a secondary: the manifest read on, hash indexes that grow, files that are held
 //! open.
 //!
 //! Invariants:
@@ -6,7 +6,7 @@
 //! - An index has the keys of all tables that are known to be entered, and perhaps of tables that
 //!   no state shows. Readers pass over slots that their version does not have, and a slot with
 //!   another table makes a new index.
-//! - A number stands for the same file as before, or the follower refuses to go on: see
+//! - A number stands for the same file as before, or the secondary refuses to go on: see
 //!   [`history`](super::history).
 //! - No state is shown before all of its files are open, and none is closed before the last state
 //!   that has it is gone. Where the process may not keep as many open, see [`Files::open_all`].
@@ -203,7 +203,7 @@ impl Files {
         }
         let path = shared.core.store.dir().join(file_names::CURRENT);
         let what = "an older state of the database has taken the place of what was followed";
-        Err(Error::incompatible(&path, what, "open another follower"))
+        Err(Error::incompatible(&path, what, "open another secondary"))
     }
 
     /// Opens the files of `version` that are not open yet. Where the process may not keep as many
@@ -252,7 +252,7 @@ impl Entered {
             return Ok(false);
         }
         let more: Vec<_> = tables.collect();
-        if seeded!(FollowerIndexStale) {
+        if seeded!(SecondaryIndexStale) {
             return Ok(true);
         }
         if more.is_empty() {

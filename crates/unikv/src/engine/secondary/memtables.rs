@@ -1,4 +1,4 @@
-//! The memtables of a follower: one or more for each segment of the log.
+//! The memtables of a secondary: one or more for each segment of the log.
 //!
 //! # Invariants
 //! - Together they hold the writes from some number on up to [`LogMemtables::last_seq`], but for
@@ -89,7 +89,7 @@ impl LogMemtables {
         until: SeqNo,
     ) -> Result<()> {
         let flushed = version.counters.flushed_seq;
-        if !seeded!(FollowerKeepsFlushed) {
+        if !seeded!(SecondaryKeepsFlushed) {
             self.fed.retain(|fed| fed.last > flushed);
             if self.fed.iter().any(|fed| fed.first <= flushed) {
                 self.begin_again();
@@ -171,7 +171,10 @@ impl LogMemtables {
             };
             *expires |= replay.insert_ops(segment, &newest.handle, write, keyspaces)?;
             if let Some(commit_tag) = write.commit_tag {
-                newest.handle.table.note_commit_tag(write.last_seq(), commit_tag);
+                newest
+                    .handle
+                    .table
+                    .note_commit_tag(write.last_seq(), commit_tag);
             }
             newest.last = write.last_seq();
             Ok(())

@@ -4,30 +4,30 @@ use super::{EffectiveOptions, Options, StoredOptions};
 use crate::error::{Error, Result};
 use std::time::Duration;
 
-/// How [`Db::follow`](crate::Db::follow) opens a follower: defaults that serve, and methods that
+/// How [`Db::open_secondary`](crate::Db::open_secondary) opens a secondary: defaults that serve, and methods that
 /// change one each.
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct FollowOptions {
+pub struct SecondaryOptions {
     pub(crate) memory_budget: Option<u64>,
     pub(crate) refresh_every: Option<Duration>,
 }
 
-impl FollowOptions {
-    /// Bytes of memory that the follower may take for its cache, its hash indexes and its
-    /// memtables, which hold what the writer has not flushed; at least 64 KiB. A follower that
+impl SecondaryOptions {
+    /// Bytes of memory that the secondary may take for its cache, its hash indexes and its
+    /// memtables, which hold what the writer has not flushed; at least 64 KiB. A secondary that
     /// would need more for these memtables is refused, and so is a refresh, by an error that names
     /// what is needed. By default as much as the database has stored for its writer, and for the
     /// memtables what they need.
-    pub fn memory_budget(mut self, bytes: u64) -> FollowOptions {
+    pub fn memory_budget(mut self, bytes: u64) -> SecondaryOptions {
         self.memory_budget = Some(bytes);
         self
     }
 
-    /// Has a thread of the follower's own refresh it this often, so that it shows what is new
-    /// without a call of [`Follower::refresh`](crate::Follower::refresh). By default there is no
+    /// Has a thread of the secondary's own refresh it this often, so that it shows what is new
+    /// without a call of [`Secondary::refresh`](crate::Secondary::refresh). By default there is no
     /// such thread.
-    pub fn refresh_every(mut self, period: Duration) -> FollowOptions {
+    pub fn refresh_every(mut self, period: Duration) -> SecondaryOptions {
         self.refresh_every = Some(period);
         self
     }

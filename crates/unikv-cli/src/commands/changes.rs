@@ -1,4 +1,4 @@
-//! `follow`: what has changed, in its order.
+//! `changes`: what has changed, in its order.
 
 use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
@@ -11,9 +11,9 @@ use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 use unikv::{Change, ChangeOp, ChangesOptions, Db, KeyspaceChange, Token, What};
 
-/// `follow DIR`
+/// `changes DIR`
 #[derive(Args)]
-pub struct Follow {
+pub struct Changes {
     #[command(flatten)]
     dir: DirArg,
     /// The token after which to begin, as it was printed; by default everything that is kept
@@ -29,7 +29,7 @@ pub struct Follow {
     output: Output,
 }
 
-impl Follow {
+impl Changes {
     pub fn run(self) -> Outcome {
         let db = self.dir.open_existing()?;
         // What an earlier process has left in the log is durable when this returns.

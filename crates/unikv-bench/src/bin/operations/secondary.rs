@@ -1,4 +1,4 @@
-//! A follower in another process: how far it lags, and what it costs the writer.
+//! A secondary in another process: how far it lags, and what it costs the writer.
 
 use crate::records::{Figures, Outcome, Records, beside, histogram, percentiles};
 use crate::turns::{self, Setting};
@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use unikv::{Db, FollowOptions, Options};
+use unikv::{Db, Options, SecondaryOptions};
 use unikv_bench::Failure;
 
 /// What the writer does a second while the lag is measured.
 const RATE: u64 = 100_000;
-/// How often the follower is refreshed.
+/// How often the secondary is refreshed.
 const EVERY: Duration = Duration::from_millis(10);
-/// How often the writer notes the time, and the follower looks for it.
+/// How often the writer notes the time, and the secondary looks for it.
 const NOTED: Duration = Duration::from_millis(1);
 const TIME: &[u8] = b"the time";
 
@@ -24,7 +24,7 @@ fn now_ns() -> u64 {
     now.unwrap_or_default().as_nanos() as u64
 }
 
-/// The lag at a rate that is given, then the rate of a writer with and without a follower.
+/// The lag at a rate that is given, then the rate of a writer with and without a secondary.
 pub fn run(dir: &Path, seconds: u64, rounds: usize) -> Outcome<Figures> {
     let records = Records {
         count: 1_000_000,
@@ -37,13 +37,13 @@ pub fn run(dir: &Path, seconds: u64, rounds: usize) -> Outcome<Figures> {
     note_the_time(&db)?;
     let mut lag = String::new();
     let (written, ()) = beside(&db, &records, Some(RATE), || {
-        let follower = Other::start(&path)?;
+        let secondary = Other::start(&path)?;
         let begin = SystemTime::now();
         while begin.elapsed().unwrap_or_default() < time {
             note_the_time(&db)?;
             std::thread::sleep(NOTED);
         }
-        lag = follower.end()?;
+        lag = secondary.end()?;
         Ok(())
     })?;
     let mut figures = vec![
@@ -63,11 +63,11 @@ pub fn run(dir: &Path, seconds: u64, rounds: usize) -> Outcome<Figures> {
     let mut settings: Vec<Setting<'_>> = vec![
         ("a writer alone", Box::new(full_speed)),
         (
-            "beside a follower",
+            "beside a secondary",
             Box::new(|| {
-                let follower = Other::start(&path)?;
+                let secondary = Other::start(&path)?;
                 let rate = full_speed()?;
-                follower.end()?;
+                secondary.end()?;
                 Ok(rate)
             }),
         ),
@@ -109,7 +109,7 @@ impl Other {
         if output.status.success() {
             Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         } else {
-            Err(Failure::invalid("the follower has failed"))
+            Err(Failure::invalid("the secondary has failed"))
         }
     }
 }
@@ -117,8 +117,8 @@ impl Other {
 /// What the other process does: follows, reads the time that the writer has noted, and says at the
 /// end of its input how old it was.
 pub fn follow(dir: &Path) -> Outcome<()> {
-    let options = FollowOptions::default().refresh_every(EVERY);
-    let follower = Db::follow(dir, options).map_err(Failure::engine)?;
+    let options = SecondaryOptions::default().refresh_every(EVERY);
+    let secondary = Db::open_secondary(dir, options).map_err(Failure::engine)?;
     println!();
     std::io::stdout().flush().map_err(Failure::Io)?;
     let is_over = Arc::new(AtomicBool::new(false));
@@ -130,12 +130,12 @@ pub fn follow(dir: &Path) -> Outcome<()> {
     let mut lag = histogram()?;
     while !is_over.load(Ordering::Relaxed) {
         std::thread::sleep(NOTED);
-        let noted = follower.get(TIME).map_err(Failure::engine)?;
+        let noted = secondary.get(TIME).map_err(Failure::engine)?;
         let noted = noted.and_then(|bytes| Some(u64::from_le_bytes(bytes[..].try_into().ok()?)));
         let noted = noted.ok_or_else(|| Failure::verification("no time was noted"))?;
         lag.saturating_record(now_ns().saturating_sub(noted));
     }
-    if let Some(error) = follower.stats().error {
+    if let Some(error) = secondary.stats().error {
         return Err(Failure::engine(error));
     }
     println!("{}", percentiles(&lag));

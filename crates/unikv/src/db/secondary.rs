@@ -1,4 +1,4 @@
-//! Followers: reading a database that another process writes.
+//! Secondaries: reading a database that another process writes.
 
 use crate::base::keys::KeyspaceId;
 use crate::base::sync::Mutex;
@@ -6,14 +6,14 @@ use crate::db::Db;
 use crate::db::reader::Reader;
 use crate::db::snapshot::Snapshot;
 use crate::engine::checkpoint::Checkpoint;
-use crate::engine::follow::{Follow, FollowerStats, Shown};
 use crate::engine::read::ReadState;
 use crate::engine::read::source::Source;
+use crate::engine::secondary::{Follow, SecondaryStats, Shown};
 use crate::engine::space::garbage::GarbageStats;
 use crate::engine::stats::Stats;
 use crate::engine::stats::holders::DueJob;
 use crate::error::Result;
-use crate::options::{EffectiveOptions, FollowOptions};
+use crate::options::{EffectiveOptions, SecondaryOptions};
 use crate::version::keyspaces::DEFAULT_NAME;
 use crate::vfs::{Env, JoinHandle};
 use bytes::Bytes;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// A database that is read while another process may write it. Cheap to clone; usable from any
 /// thread.
 ///
-/// It shows one state of the database at a time, as of its last [`Follower::refresh`]: exactly what
+/// It shows one state of the database at a time, as of its last [`Secondary::refresh`]: exactly what
 /// the writer showed at one moment. Iterators and snapshots stay with the state that they were
 /// begun in. Without a writer it shows what opening the database would bring back.
 ///
@@ -36,31 +36,31 @@ use std::sync::Arc;
 /// All files of its states are held open. Space that the writer has given up is free once no state
 /// needs it any more: refresh now and then, and do not keep snapshots for ever.
 ///
-/// Values expire by the follower's own clock, which is never earlier than the time that the writer
+/// Values expire by the secondary's own clock, which is never earlier than the time that the writer
 /// has noted.
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("unikv-follower-{}", std::process::id()));
-/// use unikv::{Db, FollowOptions, Options};
+/// # let dir = std::env::temp_dir().join(format!("unikv-secondary-{}", std::process::id()));
+/// use unikv::{Db, SecondaryOptions, Options};
 ///
 /// let db = Db::open(&dir, Options::default())?;
 /// db.put("apple", "red")?;
 ///
 /// // Mostly in another process.
-/// let follower = Db::follow(&dir, FollowOptions::default())?;
-/// assert_eq!(follower.get("apple")?.as_deref(), Some(&b"red"[..]));
+/// let secondary = Db::open_secondary(&dir, SecondaryOptions::default())?;
+/// assert_eq!(secondary.get("apple")?.as_deref(), Some(&b"red"[..]));
 ///
 /// db.put("apple", "green")?;
-/// assert_eq!(follower.get("apple")?.as_deref(), Some(&b"red"[..]));
-/// follower.refresh()?;
-/// assert_eq!(follower.get("apple")?.as_deref(), Some(&b"green"[..]));
-/// # drop(follower);
+/// assert_eq!(secondary.get("apple")?.as_deref(), Some(&b"red"[..]));
+/// secondary.refresh()?;
+/// assert_eq!(secondary.get("apple")?.as_deref(), Some(&b"green"[..]));
+/// # drop(secondary);
 /// # db.close()?;
 /// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
 #[derive(Clone)]
-pub struct Follower(Arc<Inner>);
+pub struct Secondary(Arc<Inner>);
 
 struct Inner {
     follow: Arc<Follow>,
@@ -80,7 +80,7 @@ impl Deref for ShownRead {
 
 impl Db {
     /// Opens the database in directory `dir` for reading beside a writer, or without one. A writer
-    /// must be of a release that has followers, too.
+    /// must be of a release that has secondaries, too.
     ///
     /// # Errors
     /// `NotFound` if there is none, `Incompatible` for a foreign directory, a newer format, or a
@@ -89,47 +89,51 @@ impl Db {
     /// set and has no room for what the writer has not flushed; `Io`. Where the process may not
     /// keep all files of the database open, a read of a file that the writer has removed since the
     /// last refresh fails with `Io`, too, and says how many are needed.
-    pub fn follow(dir: impl AsRef<Path>, options: FollowOptions) -> Result<Follower> {
-        Db::follow_in(&Env::os(), dir, options)
+    pub fn open_secondary(dir: impl AsRef<Path>, options: SecondaryOptions) -> Result<Secondary> {
+        Db::open_secondary_in(&Env::os(), dir, options)
     }
 
-    /// The database in directory `dir` as it is now, for reading alone: what a [`Follower`] shows
+    /// The database in directory `dir` as it is now, for reading alone: what a [`Secondary`] shows
     /// at first, and nothing of what is written later. Nothing is changed, so the medium may be
-    /// one that cannot be written. Errors as [`Db::follow`].
+    /// one that cannot be written. Errors as [`Db::open_secondary`].
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("unikv-read-only-{}", std::process::id()));
     /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
     /// # db.put("apple", "red")?;
     /// # db.close()?;
-    /// let archive = unikv::Db::open_read_only(&dir, unikv::FollowOptions::default())?;
+    /// let archive = unikv::Db::open_read_only(&dir, unikv::SecondaryOptions::default())?;
     /// assert_eq!(archive.get("apple")?.as_deref(), Some(&b"red"[..]));
     /// # drop(archive);
     /// # unikv::Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
-    pub fn open_read_only(dir: impl AsRef<Path>, options: FollowOptions) -> Result<Snapshot> {
+    pub fn open_read_only(dir: impl AsRef<Path>, options: SecondaryOptions) -> Result<Snapshot> {
         let follow = Follow::open(&Env::os(), dir.as_ref(), &options)?;
         let shown = follow.shown();
         Ok(Snapshot::of_state(&shown.read))
     }
 
-    /// As [`Db::follow`], on the given file system and runtime. Errors as there.
-    pub fn follow_in(env: &Env, dir: impl AsRef<Path>, options: FollowOptions) -> Result<Follower> {
+    /// As [`Db::open_secondary`], on the given file system and runtime. Errors as there.
+    pub fn open_secondary_in(
+        env: &Env,
+        dir: impl AsRef<Path>,
+        options: SecondaryOptions,
+    ) -> Result<Secondary> {
         let follow = Follow::open(env, dir.as_ref(), &options)?;
         let every = options.refresh_every;
         let thread = every.map(|period| follow.spawn(period)).transpose()?;
         let thread = Mutex::new(thread);
-        Ok(Follower(Arc::new(Inner { follow, thread })))
+        Ok(Secondary(Arc::new(Inner { follow, thread })))
     }
 }
 
-impl Follower {
+impl Secondary {
     /// Shows from now on what the writer has made visible, or what it has left.
     ///
     /// # Errors
     /// `Corruption` for damage, `Io`, `NotFound` if the database has been destroyed; `Forked`. The
-    /// follower shows what it did.
+    /// secondary shows what it did.
     pub fn refresh(&self) -> Result<()> {
         self.0.follow.refresh()
     }
@@ -140,7 +144,7 @@ impl Follower {
     }
 
     /// The keyspace of this name in the state that is shown now, if there is one; `default` is the
-    /// one that the follower itself reads.
+    /// one that the secondary itself reads.
     pub fn keyspace(&self, name: &str) -> Option<Snapshot> {
         self.snapshot().keyspace_named(name)
     }
@@ -193,7 +197,7 @@ impl Follower {
     }
 
     /// Figures, as of now: how far it lags behind, for one.
-    pub fn stats(&self) -> FollowerStats {
+    pub fn stats(&self) -> SecondaryStats {
         self.0.follow.stats()
     }
 
@@ -212,20 +216,20 @@ impl Follower {
     /// ```
     /// # fn main() -> unikv::Result<()> {
     /// # let dir = std::env::temp_dir().join(format!("unikv-copies-{}", std::process::id()));
-    /// use unikv::{Db, FollowOptions, Options};
+    /// use unikv::{Db, SecondaryOptions, Options};
     ///
     /// let db = Db::open(dir.join("db"), Options::default())?;
     /// db.put("apple", "red")?;
     ///
     /// // Mostly in another process.
-    /// let follower = Db::follow(dir.join("db"), FollowOptions::default())?;
-    /// let checkpoint = follower.checkpoint(dir.join("before"))?;
+    /// let secondary = Db::open_secondary(dir.join("db"), SecondaryOptions::default())?;
+    /// let checkpoint = secondary.checkpoint(dir.join("before"))?;
     /// db.put("apple", "green")?;
     ///
     /// let before = Db::open(&checkpoint.dir, Options::default())?;
     /// assert_eq!(before.get("apple")?.as_deref(), Some(&b"red"[..]));
     /// # before.close()?;
-    /// # drop(follower);
+    /// # drop(secondary);
     /// # db.close()?;
     /// # Db::destroy(dir.join("before"))?;
     /// # Db::destroy(dir.join("db"))
@@ -254,9 +258,9 @@ impl Follower {
     }
 }
 
-impl fmt::Debug for Follower {
+impl fmt::Debug for Secondary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Follower")
+        f.debug_struct("Secondary")
             .field("seq", &self.seq())
             .finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! Followers beside a writer of the same process, on one simulated disk.
+//! Secondaries beside a writer of the same process, on one simulated disk.
 
 use crate::base::keys::SeqNo;
 use crate::base::sync::Mutex;
@@ -7,8 +7,8 @@ use crate::engine::tests::{Machine, Model, churn, small};
 use crate::vfs::sim::{Fault, Op, SimRuntime};
 use crate::vfs::{Env, Runtime, Vfs};
 use crate::{
-    Batch, Db, Durability, ErrorKind, FollowOptions, Follower, KeyspaceOptions, Options, Readable,
-    WriteOptions,
+    Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, Readable, Secondary,
+    SecondaryOptions, WriteOptions,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn follow(machine: &Machine) -> Follower {
-    Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap()
+fn follow(machine: &Machine) -> Secondary {
+    Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap()
 }
 
 /// With the clock of the writer.
-fn follow_by(machine: &Machine, runtime: &Arc<SimRuntime>) -> Follower {
+fn follow_by(machine: &Machine, runtime: &Arc<SimRuntime>) -> Secondary {
     let env = Env {
         vfs: Arc::new(machine.disk.clone()),
         runtime: Arc::clone(runtime) as _,
     };
-    Db::follow_in(&env, "/db", FollowOptions::default()).unwrap()
+    Db::open_secondary_in(&env, "/db", SecondaryOptions::default()).unwrap()
 }
 
 /// As a process of its own opens it: no two draw the same numbers.
@@ -63,12 +63,12 @@ fn same(of: &impl Readable, model: &Model) {
 }
 
 /// Refreshes, and shows what the database shows, in all keyspaces.
-fn same_as(follower: &Follower, db: &Db) {
-    follower.refresh().unwrap();
-    assert_eq!(follower.keyspaces(), db.keyspaces());
-    assert_eq!(follower.commit_tag(), db.commit_tag());
+fn same_as(secondary: &Secondary, db: &Db) {
+    secondary.refresh().unwrap();
+    assert_eq!(secondary.keyspaces(), db.keyspaces());
+    assert_eq!(secondary.commit_tag(), db.commit_tag());
     for name in db.keyspaces() {
-        let (there, here) = (db.find_keyspace(&name), follower.keyspace(&name));
+        let (there, here) = (db.find_keyspace(&name), secondary.keyspace(&name));
         assert!(all(&here.unwrap()) == all(&there.unwrap()), "{name}");
     }
 }
@@ -78,11 +78,11 @@ fn current(machine: &Machine) -> Vec<u8> {
 }
 
 #[test]
-fn a_follower_shows_each_state_across_every_job() {
+fn a_secondary_shows_each_state_across_every_job() {
     let machine = Machine::new(7);
     let options = small().partition_bytes(24 << 10).memory_budget(256 << 10);
     let (db, runtime) = machine.open(options);
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(7));
     let (mut shown, mut manifests) = (model.clone(), vec![current(&machine)]);
     let mut held = None;
@@ -98,15 +98,15 @@ fn a_follower_shows_each_state_across_every_job() {
         }
         match round % 5 {
             4 => {}
-            3 => same(&follower, &shown),
+            3 => same(&secondary, &shown),
             _ => {
-                follower.refresh().unwrap();
+                secondary.refresh().unwrap();
                 shown.clone_from(&model);
-                same(&follower, &shown);
+                same(&secondary, &shown);
             }
         }
         if round % 50 == 20 {
-            held = Some((follower.snapshot(), follower.iter(), shown.clone()));
+            held = Some((secondary.snapshot(), secondary.iter(), shown.clone()));
         }
         if round % 50 == 49
             && let Some((snapshot, iter, then)) = held.take()
@@ -128,13 +128,13 @@ fn a_follower_shows_each_state_across_every_job() {
         "{stats:?}"
     );
     assert!(stats.gcs > 1, "{stats:?}");
-    follower.refresh().unwrap();
-    let stats = follower.stats();
+    secondary.refresh().unwrap();
+    let stats = secondary.stats();
     assert_eq!((stats.lag, stats.reloads, stats.has_writer), (0, 1, true));
     let read = |name: &str| stats.memory.total() > 0 && !name.is_empty();
     assert!(read("memory") && stats.open_files > 0 && stats.error.is_none());
     db.put("more", "").unwrap();
-    assert_eq!(follower.stats().lag, 1);
+    assert_eq!(secondary.stats().lag, 1);
 }
 
 #[test]
@@ -147,12 +147,12 @@ fn a_database_whose_last_change_was_one_of_keyspaces_is_followed_after_reopening
     db.close().unwrap();
     machine.seed += 1;
     let (db, _) = machine.open(window());
-    let follower = follow(&machine);
-    same_as(&follower, &db);
+    let secondary = follow(&machine);
+    same_as(&secondary, &db);
     db.keyspace("another", KeyspaceOptions::default()).unwrap();
-    same_as(&follower, &db);
+    same_as(&secondary, &db);
     db.put("key", "later").unwrap();
-    same_as(&follower, &db);
+    same_as(&secondary, &db);
 }
 
 #[test]
@@ -160,34 +160,34 @@ fn an_ingest_is_shown_with_its_mark_or_not_at_all() {
     let machine = Machine::new(14);
     let (db, _) = machine.open(small());
     db.put("before", "").unwrap();
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let entries = [("ingested", Some("value"))].map(crate::Result::Ok);
     db.ingest_sorted(entries, Some(b"mark")).unwrap();
     // As it is after its edit, and before its number is published.
     let published = &db.0.engine.core.visible_page;
     let last = SeqNo(db.0.engine.read.visible_seq.load(Ordering::Acquire));
     published.seq(SeqNo(last.0 - 1));
-    let refreshed = follower.refresh();
-    let shown = (follower.commit_tag(), follower.get("ingested").unwrap());
+    let refreshed = secondary.refresh();
+    let shown = (secondary.commit_tag(), secondary.get("ingested").unwrap());
     assert!(refreshed.is_err() && shown == (None, None), "{shown:?}");
     published.seq(last);
-    same_as(&follower, &db);
-    assert_eq!(follower.commit_tag().as_deref(), Some(&b"mark"[..]));
+    same_as(&secondary, &db);
+    assert_eq!(secondary.commit_tag().as_deref(), Some(&b"mark"[..]));
 }
 
 #[test]
-fn without_a_writer_a_follower_follows_the_wall_clock() {
+fn without_a_writer_a_secondary_follows_the_wall_clock() {
     let machine = Machine::new(15);
     let (db, runtime) = machine.open(small());
     let expires = WriteOptions::default().ttl(Duration::from_secs(600));
     db.put_with("key", "value", expires).unwrap();
     db.close().unwrap();
-    let follower = follow_by(&machine, &runtime);
-    assert!(follower.get("key").unwrap().is_some());
+    let secondary = follow_by(&machine, &runtime);
+    assert!(secondary.get("key").unwrap().is_some());
     // The machine has slept, and the monotonic clock with it.
     runtime.set_wall_clock_ms(runtime.wall_clock_ms() + 30 * 60 * 1000);
-    follower.refresh().unwrap();
-    assert_eq!(follower.get("key").unwrap(), None);
+    secondary.refresh().unwrap();
+    assert_eq!(secondary.get("key").unwrap(), None);
 }
 
 #[test]
@@ -200,17 +200,17 @@ fn a_snapshot_sees_what_has_expired_for_a_later_state() {
     db.put("z", "").unwrap();
     db.flush().unwrap();
     (0..40).for_each(|i| db.delete(format!("key{i:02}")).unwrap());
-    let follower = follow_by(&machine, &runtime);
-    let snapshot = follower.snapshot();
+    let secondary = follow_by(&machine, &runtime);
+    let snapshot = secondary.snapshot();
     let before = all(&snapshot);
     assert_eq!(before.len(), 2);
 
     runtime.delay(2 * SECOND);
     let bounds = (b"".to_vec(), vec![0xFF; 8]);
     db.0.engine.background.merge_tables(&bounds).unwrap();
-    follower.refresh().unwrap();
+    secondary.refresh().unwrap();
     // An iterator that meets deletes alone, and leaves a gap in what both states have in memory.
-    assert_eq!(all(&follower).len(), 1);
+    assert_eq!(all(&secondary).len(), 1);
     assert_eq!(all(&snapshot), before);
     assert_eq!(snapshot.get("key20x").unwrap().unwrap(), "expires");
 }
@@ -219,7 +219,7 @@ fn a_snapshot_sees_what_has_expired_for_a_later_state() {
 fn keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed() {
     let machine = Machine::new(8);
     let (db, runtime) = machine.open(small());
-    let follower = follow_by(&machine, &runtime);
+    let secondary = follow_by(&machine, &runtime);
     let mut rng = SmallRng::seed_from_u64(8);
     let options = KeyspaceOptions::default;
     for round in 0..260_u32 {
@@ -246,7 +246,8 @@ fn keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed() {
             4 => {
                 let mut batch = Batch::new();
                 batch.put(key(&mut rng), "marked");
-                db.write(batch.set_commit_tag(format!("mark {round}"))).unwrap();
+                db.write(batch.set_commit_tag(format!("mark {round}")))
+                    .unwrap();
             }
             5 => {
                 let entries =
@@ -274,10 +275,10 @@ fn keyspaces_ranges_marks_large_values_ingests_and_what_expires_are_followed() {
             }
             _ => db.put(key(&mut rng), vec![round as u8; 100]).unwrap(),
         }
-        same_as(&follower, &db);
+        same_as(&secondary, &db);
     }
-    assert_eq!(follower.stats().reloads, 1);
-    assert_eq!(follower.stats().retries, 0);
+    assert_eq!(secondary.stats().reloads, 1);
+    assert_eq!(secondary.stats().retries, 0);
 }
 
 #[test]
@@ -286,7 +287,7 @@ fn what_is_in_the_log_and_not_published_is_not_shown() {
     let (db, _) = open(&mut machine);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(9));
     churn(&db, &mut model, &mut rng, 100);
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let fail_sync = || {
         machine.disk.set_fault(Box::new(|call| match call.op {
             Op::Sync if call.path.extension().is_some_and(|e| e == "wal") => {
@@ -300,36 +301,36 @@ fn what_is_in_the_log_and_not_published_is_not_shown() {
         .unwrap_err();
     machine.disk.clear_faults();
     for _ in 0..3 {
-        follower.refresh().unwrap();
-        same(&follower, &model);
-        assert_eq!(follower.get("never").unwrap(), None);
+        secondary.refresh().unwrap();
+        same(&secondary, &model);
+        assert_eq!(secondary.get("never").unwrap(), None);
         // The log is begun again, and the numbers go on behind that write.
         db.flush().unwrap();
         churn(&db, &mut model, &mut rng, 20);
     }
-    follower.refresh().unwrap();
-    same(&follower, &model);
-    // A follower that comes now.
+    secondary.refresh().unwrap();
+    same(&secondary, &model);
+    // A secondary that comes now.
     same(&follow(&machine), &model);
 
-    // Whoever recovers takes it for written, and so does a follower from then on.
+    // Whoever recovers takes it for written, and so does a secondary from then on.
     fail_sync();
     db.put_with("perhaps", "written", Durability::Sync)
         .unwrap_err();
     machine.disk.clear_faults();
-    follower.refresh().unwrap();
-    assert_eq!(follower.get("perhaps").unwrap(), None);
+    secondary.refresh().unwrap();
+    assert_eq!(secondary.get("perhaps").unwrap(), None);
     drop(db);
-    follower.refresh().unwrap();
-    assert!(!follower.stats().has_writer);
-    let alone = all(&follower);
+    secondary.refresh().unwrap();
+    assert!(!secondary.stats().has_writer);
+    let alone = all(&secondary);
     assert_eq!(
-        follower.get("perhaps").unwrap().as_deref(),
+        secondary.get("perhaps").unwrap().as_deref(),
         Some(&b"written"[..])
     );
     let (db, _) = open(&mut machine);
     assert!(alone == all(&db));
-    same_as(&follower, &db);
+    same_as(&secondary, &db);
 }
 
 #[test]
@@ -338,7 +339,7 @@ fn an_edit_whose_sync_fails_is_not_in_force() {
     let (db, _) = open(&mut machine);
     let space = db.keyspace("space", KeyspaceOptions::default()).unwrap();
     space.put("key", "value").unwrap();
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     machine.disk.set_fault(Box::new(|call| match call.op {
         Op::Sync if call.path.to_string_lossy().contains("MANIFEST") => {
             Fault::Fail(std::io::ErrorKind::Other)
@@ -347,33 +348,33 @@ fn an_edit_whose_sync_fails_is_not_in_force() {
     }));
     space.drop_keyspace().unwrap_err();
     machine.disk.clear_faults();
-    for follower in [&follower, &follow(&machine)] {
-        follower.refresh().unwrap();
-        assert_eq!(follower.keyspaces(), ["default", "space"]);
-        let shown = follower.keyspace("space").unwrap();
+    for secondary in [&secondary, &follow(&machine)] {
+        secondary.refresh().unwrap();
+        assert_eq!(secondary.keyspaces(), ["default", "space"]);
+        let shown = secondary.keyspace("space").unwrap();
         assert_eq!(shown.get("key").unwrap().as_deref(), Some(&b"value"[..]));
     }
     drop((space, db));
-    follower.refresh().unwrap();
+    secondary.refresh().unwrap();
     let (db, _) = open(&mut machine);
-    same_as(&follower, &db);
+    same_as(&secondary, &db);
 }
 
 #[test]
-fn a_follower_outlives_its_writers() {
+fn a_secondary_outlives_its_writers() {
     let mut machine = Machine::new(11);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(11));
     let (db, _) = open(&mut machine);
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     db.close().unwrap();
     for round in 0..8 {
         let (db, runtime) = open(&mut machine);
         for _ in 0..5 {
             churn(&db, &mut model, &mut rng, 60);
             runtime.run_one();
-            follower.refresh().unwrap();
-            same(&follower, &model);
-            assert!(follower.stats().has_writer);
+            secondary.refresh().unwrap();
+            same(&secondary, &model);
+            assert!(secondary.stats().has_writer);
         }
         churn(&db, &mut model, &mut rng, 60);
         match round % 2 {
@@ -384,11 +385,11 @@ fn a_follower_outlives_its_writers() {
             // The second time there is nothing to do.
             for reads in [true, false] {
                 let before = machine.disk.looks();
-                follower.refresh().unwrap();
+                secondary.refresh().unwrap();
                 assert_eq!(machine.disk.looks() - before > 20, reads);
-                same(&follower, &model);
+                same(&secondary, &model);
             }
-            assert!(!follower.stats().has_writer);
+            assert!(!secondary.stats().has_writer);
         }
     }
     // One writer after the other, unseen: of the last one there is a state.
@@ -398,12 +399,12 @@ fn a_follower_outlives_its_writers() {
         db.flush().unwrap();
         db.close().unwrap();
     }
-    follower.refresh().unwrap();
-    same(&follower, &model);
+    secondary.refresh().unwrap();
+    same(&secondary, &model);
 }
 
 #[test]
-fn a_follower_changes_nothing_and_needs_no_writer() {
+fn a_secondary_changes_nothing_and_needs_no_writer() {
     let machine = Machine::new(12);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(12));
     let (db, _) = machine.open(small());
@@ -413,11 +414,11 @@ fn a_follower_changes_nothing_and_needs_no_writer() {
         machine
             .disk
             .set_fault(Box::new(|call| panic!("{:?} of {:?}", call.op, call.path)));
-        let follower = follow(&machine);
-        follower.refresh().unwrap();
-        same(&follower, &model);
-        same(&follower.snapshot(), &model);
-        drop(follower);
+        let secondary = follow(&machine);
+        secondary.refresh().unwrap();
+        same(&secondary, &model);
+        same(&secondary.snapshot(), &model);
+        drop(secondary);
         disk.clear_faults();
     };
     calls();
@@ -440,38 +441,39 @@ fn a_follower_changes_nothing_and_needs_no_writer() {
     machine
         .disk
         .set_fault(Box::new(|call| panic!("{:?} of {:?}", call.op, call.path)));
-    let follower = follow(&machine);
-    let shown = all(&follower);
+    let secondary = follow(&machine);
+    let shown = all(&secondary);
     machine.disk.clear_faults();
     assert_eq!(machine.disk.file_names(), before);
     let (db, _) = machine.open(small());
     assert!(all(&db) == shown);
-    same_as(&follower, &db);
+    same_as(&secondary, &db);
 }
 
 #[test]
 fn where_there_is_no_database_there_is_nothing_to_follow() {
     let mut machine = Machine::new(14);
     for _ in 0..2 {
-        let none = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap_err();
+        let none =
+            Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap_err();
         assert_eq!(none.kind(), ErrorKind::NotFound);
         machine.disk.create_dir_all(Path::new("/db")).unwrap();
     }
     let (db, _) = open(&mut machine);
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     db.close().unwrap();
     Db::destroy_in(&machine.env(), "/db").unwrap();
-    assert_eq!(follower.refresh().unwrap_err().kind(), ErrorKind::NotFound);
-    assert!(follower.stats().error.is_some());
+    assert_eq!(secondary.refresh().unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(secondary.stats().error.is_some());
     // Another database in its place is no state of this one.
     let (db, _) = open(&mut machine);
     db.put("another", "one").unwrap();
-    let error = follower.refresh().unwrap_err();
+    let error = secondary.refresh().unwrap_err();
     assert!(
         matches!(error.kind(), ErrorKind::Incompatible | ErrorKind::NotFound),
         "{error}"
     );
-    assert_eq!(follower.iter().count(), 0);
+    assert_eq!(secondary.iter().count(), 0);
 }
 
 /// As on a mount point whose snapshot was rolled back.
@@ -491,18 +493,18 @@ fn an_older_state_in_the_place_of_what_is_followed_is_refused() {
                 db.flush().unwrap();
             }
         };
-        let follower = follow(&machine);
+        let secondary = follow(&machine);
         for _ in 0..8 {
             write(&db, "first");
-            follower.refresh().unwrap();
+            secondary.refresh().unwrap();
         }
-        let value = |of: &Follower| of.get("key0007").unwrap().map(|value| value.to_vec());
-        assert_eq!(value(&follower).is_some(), seen != "large");
+        let value = |of: &Secondary| of.get("key0007").unwrap().map(|value| value.to_vec());
+        assert_eq!(value(&secondary).is_some(), seen != "large");
         if seen == "gone" {
             db.compact().unwrap();
-            follower.refresh().unwrap();
+            secondary.refresh().unwrap();
         }
-        let (followed, snapshot) = (all(&follower), follower.snapshot());
+        let (followed, snapshot) = (all(&secondary), secondary.snapshot());
         db.close().unwrap();
 
         let files = machine.disk.file_names().into_iter();
@@ -519,10 +521,10 @@ fn an_older_state_in_the_place_of_what_is_followed_is_refused() {
         let (db, _) = open(&mut machine);
         (0..8).for_each(|_| write(&db, "other"));
         for _ in 0..2 {
-            let error = follower.refresh().unwrap_err();
+            let error = secondary.refresh().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Incompatible, "{seen}: {error}");
             assert!(
-                all(&follower) == followed && all(&snapshot) == followed,
+                all(&secondary) == followed && all(&snapshot) == followed,
                 "{seen}"
             );
         }
@@ -537,7 +539,7 @@ fn damage_is_an_error_and_what_was_shown_stays() {
     let (db, _) = machine.open(small());
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(15));
     churn(&db, &mut model, &mut rng, 30);
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let shown = model.clone();
     let end = |path: &PathBuf| machine.disk.read_file(path).unwrap().len() as u64;
     let is_wal = |path: &PathBuf| path.extension().is_some_and(|e| e == "wal");
@@ -552,22 +554,23 @@ fn damage_is_an_error_and_what_was_shown_stays() {
     db.put("one", "more").unwrap();
     assert!(end(&wal) > at);
     assert!(machine.disk.flip_bit(&wal, 8 * (at + 30)));
-    let error = follower.refresh().unwrap_err();
+    let error = secondary.refresh().unwrap_err();
     assert_eq!(
         (error.kind(), error.file()),
         (ErrorKind::Corruption, Some(&*wal))
     );
-    same(&follower, &shown);
-    let late = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap_err();
+    same(&secondary, &shown);
+    let late =
+        Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Corruption);
     // Whole again, it is read.
     assert!(machine.disk.flip_bit(&wal, 8 * (at + 30)));
-    follower.refresh().unwrap();
-    assert_eq!(follower.get("one").unwrap().as_deref(), Some(&b"more"[..]));
+    secondary.refresh().unwrap();
+    assert_eq!(secondary.get("one").unwrap().as_deref(), Some(&b"more"[..]));
 }
 
 #[test]
-fn the_budget_of_a_follower_is_its_own() {
+fn the_budget_of_a_secondary_is_its_own() {
     let machine = Machine::new(16);
     let (db, _) = machine.open(
         Options::default()
@@ -577,21 +580,21 @@ fn the_budget_of_a_follower_is_its_own() {
     for i in 0..3000_u32 {
         db.put(i.to_be_bytes(), [7; 200]).unwrap();
     }
-    let options = FollowOptions::default().memory_budget(2 << 20);
-    let follower = Db::follow_in(&machine.env(), "/db", options).unwrap();
-    assert_eq!(follower.iter().count(), 3000);
-    assert_eq!(follower.stats().memory.budget, 2 << 20);
+    let options = SecondaryOptions::default().memory_budget(2 << 20);
+    let secondary = Db::open_secondary_in(&machine.env(), "/db", options).unwrap();
+    assert_eq!(secondary.iter().count(), 3000);
+    assert_eq!(secondary.stats().memory.budget, 2 << 20);
     for bad in [
-        FollowOptions::default().memory_budget(1),
-        FollowOptions::default().refresh_every(Duration::ZERO),
+        SecondaryOptions::default().memory_budget(1),
+        SecondaryOptions::default().refresh_every(Duration::ZERO),
     ] {
-        let error = Db::follow_in(&machine.env(), "/db", bad).unwrap_err();
+        let error = Db::open_secondary_in(&machine.env(), "/db", bad).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
 }
 
 #[test]
-fn a_follower_that_may_keep_few_files_open_reads_what_is_there() {
+fn a_secondary_that_may_keep_few_files_open_reads_what_is_there() {
     let mut machine = Machine::new(31);
     let (db, _runtime) = open(&mut machine);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(31));
@@ -600,14 +603,14 @@ fn a_follower_that_may_keep_few_files_open_reads_what_is_there() {
     db.wait_until_idle().unwrap();
     machine.disk.set_max_open_files(1);
     same(&follow(&machine), &model);
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     let before = model.clone();
     churn(&db, &mut model, &mut rng, 2000);
     db.compact().unwrap();
     db.wait_until_idle().unwrap();
     let mut refused = 0;
     for (key, value) in &before {
-        match follower.get(key) {
+        match secondary.get(key) {
             Ok(found) => assert_eq!(found.as_deref(), Some(&value[..])),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Io, "{error}");
@@ -617,14 +620,14 @@ fn a_follower_that_may_keep_few_files_open_reads_what_is_there() {
         }
     }
     assert!(refused > 0);
-    follower.refresh().unwrap();
-    same(&follower, &model);
+    secondary.refresh().unwrap();
+    same(&secondary, &model);
 }
 
-/// Followers of a writer with a larger budget, beside it and after a kill: with little memory they
+/// Secondaries of a writer with a larger budget, beside it and after a kill: with little memory they
 /// are refused, and the figure that the error names is enough.
 #[test]
-fn a_follower_keeps_its_budget_or_names_what_it_needs() {
+fn a_secondary_keeps_its_budget_or_names_what_it_needs() {
     for (len, count) in [(1, 40_000_u32), (900, 4_000), (100_000, 40)] {
         let machine = Machine::new(17);
         let options = Options::default()
@@ -637,32 +640,33 @@ fn a_follower_keeps_its_budget_or_names_what_it_needs() {
             }
         };
         batch(&db, 0..count / 2);
-        let small = FollowOptions::default().memory_budget(1 << 20);
+        let small = SecondaryOptions::default().memory_budget(1 << 20);
         let refused = |env: &Env| {
-            let error = Db::follow_in(env, "/db", small.clone()).unwrap_err();
+            let error = Db::open_secondary_in(env, "/db", small.clone()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             figure_in(&error)
         };
         let needed = refused(&machine.env());
-        let enough = FollowOptions::default().memory_budget(needed);
-        let follower = Db::follow_in(&machine.env(), "/db", enough).unwrap();
-        let holds = |follower: &Follower, budget: u64| {
-            let memory = follower.stats().memory;
+        let enough = SecondaryOptions::default().memory_budget(needed);
+        let secondary = Db::open_secondary_in(&machine.env(), "/db", enough).unwrap();
+        let holds = |secondary: &Secondary, budget: u64| {
+            let memory = secondary.stats().memory;
             assert!(memory.total() <= budget, "{len}: {budget} {memory:?}");
         };
-        assert_eq!(follower.iter().count() as u32, count / 2);
-        holds(&follower, needed);
+        assert_eq!(secondary.iter().count() as u32, count / 2);
+        holds(&secondary, needed);
         // A refresh that would need more leaves what is shown.
         batch(&db, count / 2..count);
-        let error = follower.refresh().unwrap_err();
+        let error = secondary.refresh().unwrap_err();
         assert!(figure_in(&error) > needed);
-        assert_eq!(follower.iter().count() as u32, count / 2);
-        let all_of_it = Db::follow_in(&machine.env(), "/db", FollowOptions::default()).unwrap();
+        assert_eq!(secondary.iter().count() as u32, count / 2);
+        let all_of_it =
+            Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
         assert_eq!(all_of_it.iter().count() as u32, count);
         db.flush().unwrap();
-        follower.refresh().unwrap();
-        assert_eq!(follower.iter().count() as u32, count);
-        holds(&follower, needed);
+        secondary.refresh().unwrap();
+        assert_eq!(secondary.iter().count() as u32, count);
+        holds(&secondary, needed);
         // What a kill has left in the log.
         batch(&db, 0..count);
         db.sync().unwrap();
@@ -671,10 +675,10 @@ fn a_follower_keeps_its_budget_or_names_what_it_needs() {
             seed: 18,
         };
         let needed = refused(&killed.env());
-        let enough = FollowOptions::default().memory_budget(needed);
-        let follower = Db::follow_in(&killed.env(), "/db", enough).unwrap();
-        assert_eq!(follower.iter().count() as u32, count);
-        holds(&follower, needed);
+        let enough = SecondaryOptions::default().memory_budget(needed);
+        let secondary = Db::open_secondary_in(&killed.env(), "/db", enough).unwrap();
+        assert_eq!(secondary.iter().count() as u32, count);
+        holds(&secondary, needed);
     }
 }
 
@@ -697,9 +701,9 @@ fn contents_of(db: &Db) -> Contents {
     contents(db.keyspaces(), |name| all(&db.find_keyspace(name).unwrap()))
 }
 
-fn shown_by(follower: &Follower) -> Contents {
-    let shown = follower.keyspaces();
-    contents(shown, |name| all(&follower.keyspace(name).unwrap()))
+fn shown_by(secondary: &Secondary) -> Contents {
+    let shown = secondary.keyspaces();
+    contents(shown, |name| all(&secondary.keyspace(name).unwrap()))
 }
 
 /// The number of the last write that is visible, and what is there then.
@@ -708,8 +712,8 @@ fn moment_of(db: &Db) -> (u64, Contents) {
     (seq, contents_of(db))
 }
 
-fn moment_shown_by(follower: &Follower) -> (u64, Contents) {
-    (follower.stats().seq, shown_by(follower))
+fn moment_shown_by(secondary: &Secondary) -> (u64, Contents) {
+    (secondary.stats().seq, shown_by(secondary))
 }
 
 /// What a writer does in the middle of a refresh. It calls the other function after each change.
@@ -815,14 +819,14 @@ fn writes_during_a_refresh((name, act): (&str, Act), all_flushed: bool, at: u64)
     }
     db.put("large", [7; 3000]).unwrap();
     db.flush().unwrap();
-    let follower = follow(&machine);
+    let secondary = follow(&machine);
     db.put("key1", "not flushed").unwrap();
     db.flush().unwrap();
     if !all_flushed {
         db.put("key2", "not flushed").unwrap();
     }
 
-    let first = [moment_shown_by(&follower), moment_of(&db)];
+    let first = [moment_shown_by(&secondary), moment_of(&db)];
     let states = Arc::new(Mutex::new(Vec::from(first)));
     let (writer, noted) = (db.clone(), Arc::clone(&states));
     let (mut looks, acted) = (0, Arc::new(AtomicBool::new(false)));
@@ -835,17 +839,17 @@ fn writes_during_a_refresh((name, act): (&str, Act), all_flushed: bool, at: u64)
         }
         Fault::None
     }));
-    let refreshed = follower.refresh();
+    let refreshed = secondary.refresh();
     machine.disk.clear_faults();
     refreshed.unwrap_or_else(|error| panic!("{name} at {at}: {error}"));
     let states = states.lock();
     assert!(
-        states.contains(&moment_shown_by(&follower)),
+        states.contains(&moment_shown_by(&secondary)),
         "{name} at {at}"
     );
-    follower.refresh().unwrap();
+    secondary.refresh().unwrap();
     assert!(
-        moment_shown_by(&follower) == moment_of(&db),
+        moment_shown_by(&secondary) == moment_of(&db),
         "{name} at {at}, afterwards"
     );
     acted.load(Ordering::Relaxed)
