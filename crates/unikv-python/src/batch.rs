@@ -126,7 +126,8 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Gives the batch a commit tag, opaque bytes that are committed with it: see `Database.commit_tag`.
+    /// Gives the batch a commit tag, opaque bytes that are committed with it: see
+    /// `Database.commit_tag`.
     fn set_commit_tag(&self, py: Python<'_>, commit_tag: Blob<'_>) -> PyResult<()> {
         self.guard.check()?;
         lock(py, &self.batch).set_commit_tag(commit_tag);

@@ -78,7 +78,8 @@ impl Snapshot {
     }
 }
 
-/// A database that another process writes, or nobody, for reading: made by `unikv.open_secondary(path)`.
+/// A database that another process writes, or nobody, for reading: made by
+/// `unikv.open_secondary(path)`.
 ///
 /// It shows the state of its last `refresh()`.
 #[pyclass(module = "unikv", extends = Readable, frozen)]

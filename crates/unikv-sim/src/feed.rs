@@ -1,9 +1,9 @@
 //! Copies of a database that follow its changes, each by its token.
 //!
 //! When a copy has applied all changes that there are, it must hold what the database holds: keys,
-//! values, expiry, keyspaces and the commit tag. A token is refused with `HistoryGone` only where what
-//! comes after it is not kept any more, or a power cut has taken writes that its copy knows of; a
-//! copy that has seen durable changes alone never knows of such writes.
+//! values, expiry, keyspaces and the commit tag. A token is refused with `HistoryGone` only where
+//! what comes after it is not kept any more, or a power cut has taken writes that its copy knows
+//! of; a copy that has seen durable changes alone never knows of such writes.
 //!
 //! Of an ingest the range is read as it is now. So between that and the end of the changes a copy
 //! holds more than its token says ([`Copy::is_ahead`]), and what it has read so may not be durable

@@ -5,8 +5,8 @@
 //! - A read gives what it gave before, or an error that names file and remedy. It may be an error
 //!   only where the undamaged database reads the damaged bytes for that very read
 //!   (`specimen::Touched`). Damage of what is derived costs nothing. This holds for each keyspace.
-//! - Damage above the last durable point of a log is a torn end: what opens is a prefix of the order
-//!   of writes with everything synced.
+//! - Damage above the last durable point of a log is a torn end: what opens is a prefix of the
+//!   order of writes with everything synced.
 //! - Damage of what the change window alone keeps costs no data (`window`).
 
 mod exam;

@@ -131,7 +131,8 @@ impl Runner {
         Ok(())
     }
 
-    /// A checkpoint of the secondary is a database that holds what it shows, also after a power cut.
+    /// A checkpoint of the secondary is a database that holds what it shows, also after a power
+    /// cut.
     fn copy_followed(&self, secondary: &Secondary, shows: &Whole) -> Result<(), Interrupt> {
         story::step("   a secondary makes a checkpoint".to_owned());
         let dir = format!("{COPY}{}-{}", self.incarnation, self.step);

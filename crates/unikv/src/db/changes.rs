@@ -6,17 +6,17 @@ use crate::error::Result;
 
 impl Db {
     /// What has changed after `token`, in all keyspaces, in the order of the writes: each batch
-    /// once and whole, with its commit tag. Later changes follow as they are made. For caches, replicas
-    /// and indexes elsewhere.
+    /// once and whole, with its commit tag. Later changes follow as they are made. For caches,
+    /// replicas and indexes elsewhere.
     ///
     /// Only what is durable is shown, as after [`Db::sync`] or a write with
-    /// [`Durability::Sync`](crate::Durability::Sync), so that no reader of the feed knows what a power cut
-    /// has taken; [`Db::changes_with`] can show the rest, too.
+    /// [`Durability::Sync`](crate::Durability::Sync), so that no reader of the feed knows what a
+    /// power cut has taken; [`Db::changes_with`] can show the rest, too.
     ///
     /// The changes come from the log, of which [`Options::change_window_bytes`] says how much is
-    /// kept. A reader of the feed that begins takes a token, reads the database through a snapshot, and then
-    /// the changes after the token. What it has read twice does no harm: a change says what is
-    /// there after it.
+    /// kept. A reader of the feed that begins takes a token, reads the database through a snapshot,
+    /// and then the changes after the token. What it has read twice does no harm: a change says
+    /// what is there after it.
     ///
     /// [`Options::change_window_bytes`]: crate::Options::change_window_bytes
     ///

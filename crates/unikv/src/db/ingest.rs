@@ -17,7 +17,8 @@ use std::io::Read;
 pub struct Ingest<'db>(pub(crate) Inner<'db>);
 
 impl Ingest<'_> {
-    /// Commits a commit tag with it, as [`Batch::set_commit_tag`](crate::Batch::set_commit_tag) says.
+    /// Commits a commit tag with it, as [`Batch::set_commit_tag`](crate::Batch::set_commit_tag)
+    /// says.
     ///
     /// # Errors
     /// `InvalidArgument` if it is longer than 64 KiB.

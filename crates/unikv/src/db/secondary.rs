@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// A database that is read while another process may write it. Cheap to clone; usable from any
 /// thread.
 ///
-/// It shows one state of the database at a time, as of its last [`Secondary::refresh`]: exactly what
-/// the writer showed at one moment. Iterators and snapshots stay with the state that they were
+/// It shows one state of the database at a time, as of its last [`Secondary::refresh`]: exactly
+/// what the writer showed at one moment. Iterators and snapshots stay with the state that they were
 /// begun in. Without a writer it shows what opening the database would bring back.
 ///
 /// It takes no lock, writes nothing, needs no permission to write, and makes no writer wait. The

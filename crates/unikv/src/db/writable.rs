@@ -227,7 +227,8 @@ macro_rules! writes {
             /// it survives a power cut. It is newer than every write that returned before the whole
             /// stream was read, and older than those that begin after this returns. The commit tag,
             /// if there is one, is committed with it, as
-            /// [`Batch::set_commit_tag`](crate::Batch::set_commit_tag) says. Returns the number of entries.
+            /// [`Batch::set_commit_tag`](crate::Batch::set_commit_tag) says. Returns the number of
+            /// entries.
             ///
             /// Made for large streams: memtables are flushed first, and what is ingested is merged
             /// soon. Closing the database waits for the next entry of the stream, so the stream

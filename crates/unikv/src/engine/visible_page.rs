@@ -1,4 +1,5 @@
-//! What a writer publishes for secondaries: the page `VISIBLE` (`docs/format.md`, "Visible numbers").
+//! What a writer publishes for secondaries: the page `VISIBLE` (`docs/format.md`, "Visible
+//! numbers").
 //!
 //! Invariants:
 //! - Each opening makes a page before it changes anything else that a secondary reads, and holds it

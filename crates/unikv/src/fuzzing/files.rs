@@ -85,7 +85,8 @@ impl Files {
         }
     }
 
-    /// Replays the log. `sink` gets base sequence number, count, commit tag and operations of each write.
+    /// Replays the log. `sink` gets base sequence number, count, commit tag and operations of each
+    /// write.
     pub fn replay(
         &self,
         segments: &[u64],

@@ -33,8 +33,8 @@ pub(crate) const KIND_END: u8 = 4;
 /// Length of the header before each record.
 pub(crate) const RECORD_HEADER_LEN: usize = 24;
 
-/// No log is as long. A search for records through garbage trusts a durable point by its header alone, so
-/// what a header may say is kept narrow.
+/// No log is as long. A search for records through garbage trusts a durable point by its header
+/// alone, so what a header may say is kept narrow.
 const MAX_LOG_LEN: u64 = 1 << 48;
 
 /// A place below which everything was durable, in its file and in all files before.
@@ -87,7 +87,8 @@ struct RecordHeader {
 impl RecordHeader {
     /// The header's bytes for a record at `offset` of the file (`number`, `uid`).
     fn encode(&self, number: FileNumber, uid: FileUid, offset: u64) -> [u8; RECORD_HEADER_LEN] {
-        // A durable point too far behind for the lag's 16 bits is left out: not to claim is always right.
+        // A durable point too far behind for the lag's 16 bits is left out: not to claim is always
+        // right.
         let lag = |point: &DurablePoint| {
             let lag = number.0.checked_sub(point.file.0)?;
             Some((u16::try_from(lag).ok()?, point.offset))

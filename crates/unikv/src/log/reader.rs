@@ -287,8 +287,9 @@ impl LogReader {
         self.chain.raw()
     }
 
-    /// The greatest durable point in the records that verified so far, and in the header of one that
-    /// follows on such a record and whose payload did not: its claim was true when it was written.
+    /// The greatest durable point in the records that verified so far, and in the header of one
+    /// that follows on such a record and whose payload did not: its claim was true when it was
+    /// written.
     pub(crate) fn greatest_point(&self) -> Option<DurablePoint> {
         self.greatest_point
     }
@@ -313,8 +314,8 @@ impl LogReader {
         self.file_len
     }
 
-    /// Checks the record at `offset`, notes its durable point and carries the chain on. When it verifies,
-    /// its payload is in the buffer.
+    /// Checks the record at `offset`, notes its durable point and carries the chain on. When it
+    /// verifies, its payload is in the buffer.
     fn verify(
         &mut self,
         offset: u64,

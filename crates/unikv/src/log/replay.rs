@@ -1,8 +1,8 @@
 //! Replays the write-ahead log: judges its tail and feeds the surviving writes in order.
 //!
 //! Owns the tail rule. At the first place of the chain that does not verify, and at its end, the
-//! greatest durable point decides, in the log or in the manifest: if it is above that place, durable
-//! bytes have changed and opening refuses; else the log ends there and the cut is reported.
+//! greatest durable point decides, in the log or in the manifest: if it is above that place,
+//! durable bytes have changed and opening refuses; else the log ends there and the cut is reported.
 //! `docs/crashes.md`, "The end of the log", argues why no durable write is lost silently and
 //! nothing after a cut comes back.
 //!
@@ -82,13 +82,13 @@ pub(crate) struct ReplayOutcome {
 /// - The name of a segment is durable (the directory synced) before a record claims anything about
 ///   it, and, where the manifest names it as the low-water mark, before it has a successor.
 ///   [`wal::WalWriter::create`] sees to that for a segment without predecessor, and the sync of the
-///   directory that precedes every edit for the others. Opening does not raise the durable point to a
-///   recovered segment: an earlier process may have failed to make its name durable.
+///   directory that precedes every edit for the others. Opening does not raise the durable point to
+///   a recovered segment: an earlier process may have failed to make its name durable.
 /// - A durable point never lies after the linked end of its segment: what was cut is not claimed.
-/// - In a segment begun after recovery a durable point is claimed, or a write acknowledged as durable, only
-///   when the recovered segments have been made durable too or have fallen below the low-water
-///   durable point: a killed process leaves bytes that replay reads from the page cache and a power cut
-///   still takes.
+/// - In a segment begun after recovery a durable point is claimed, or a write acknowledged as
+///   durable, only when the recovered segments have been made durable too or have fallen below the
+///   low-water durable point: a killed process leaves bytes that replay reads from the page cache
+///   and a power cut still takes.
 /// - What the sink was fed is discarded when replay fails.
 ///
 /// # Errors

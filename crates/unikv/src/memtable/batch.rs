@@ -22,8 +22,8 @@ use std::time::Duration;
 /// Several writes that are applied together: after a crash either all of them are there or none.
 ///
 /// Later operations on a key win over earlier ones. An operation beyond the limits (64 KiB for a
-/// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a commit tag) is left out and reported when
-/// the batch is written, which then changes nothing.
+/// key, 1 GiB for a value, 3 GiB for all together, 64 KiB for a commit tag) is left out and
+/// reported when the batch is written, which then changes nothing.
 ///
 /// A batch of any size within these limits is accepted, whatever
 /// [`Options::memory_budget`](crate::Options::memory_budget) is. Large values are written to files
@@ -84,9 +84,10 @@ impl Batch {
         self.delete_at(KeyspaceId::DEFAULT, key.as_ref())
     }
 
-    /// Gives the batch a commit tag: opaque bytes, at most 64 KiB, that are committed with it. After any
-    /// crash the commit tag is there if and only if the batch is; [`Db::commit_tag`](crate::Db::commit_tag) says the
-    /// newest one. A batch with a commit tag is written also if it has no operation.
+    /// Gives the batch a commit tag: opaque bytes, at most 64 KiB, that are committed with it.
+    /// After any crash the commit tag is there if and only if the batch is;
+    /// [`Db::commit_tag`](crate::Db::commit_tag) says the newest one. A batch with a commit tag is
+    /// written also if it has no operation.
     ///
     /// ```
     /// # use unikv::Batch;
@@ -107,8 +108,8 @@ impl Batch {
         self.commit_tag.as_deref()
     }
 
-    /// Removes all operations, the commit tag and the savepoints (and forgets violated limits), for use
-    /// as a new batch.
+    /// Removes all operations, the commit tag and the savepoints (and forgets violated limits), for
+    /// use as a new batch.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.keyspaces.clear();
@@ -164,8 +165,8 @@ impl Batch {
         )
     }
 
-    /// Adds the operations of another batch after those of this one. Its commit tag, if it has one, takes
-    /// the place of that of this one. The limits are those of [`Batch::put`].
+    /// Adds the operations of another batch after those of this one. Its commit tag, if it has one,
+    /// takes the place of that of this one. The limits are those of [`Batch::put`].
     pub fn append(&mut self, other: &Batch) -> &mut Batch {
         if let Some(violation) = &other.violation {
             self.violation.get_or_insert_with(|| violation.clone());
@@ -205,7 +206,8 @@ impl Batch {
         self.sums.len == 0
     }
 
-    /// How many sequence numbers the batch takes: one for each operation, or one for a commit tag alone.
+    /// How many sequence numbers the batch takes: one for each operation, or one for a commit tag
+    /// alone.
     pub(crate) fn seq_count(&self) -> u64 {
         self.sums.len.max(usize::from(self.commit_tag.is_some())) as u64
     }

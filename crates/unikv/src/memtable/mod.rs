@@ -7,9 +7,9 @@
 //! Invariants: entries stand in internal order; an entry is whole from the moment a reader can see
 //! it, and never changes. Callers hide the entries of unfinished batches by the visible number.
 //!
-//! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the commit tags of
-//! callers, one for gaps. Reads take none, except that the first scan puts the entries in order
-//! (`entries/ordering.rs`), and that iterators look for gaps where there are any.
+//! Locks: one mutex for inserts (see `entries`), one in the pool beneath it, one for the commit
+//! tags of callers, one for gaps. Reads take none, except that the first scan puts the entries in
+//! order (`entries/ordering.rs`), and that iterators look for gaps where there are any.
 
 mod arena;
 mod batch;
@@ -96,8 +96,8 @@ impl Growing {
 pub(crate) struct Memtable {
     contents: Contents,
     hash_seed: u64,
-    /// The newest two commit tags of a caller, newest first, each at the number of its last write. The
-    /// newer one may belong to writes that are not yet visible.
+    /// The newest two commit tags of a caller, newest first, each at the number of its last write.
+    /// The newer one may belong to writes that are not yet visible.
     commit_tags: Mutex<[Option<(SeqNo, Bytes)>; 2]>,
     /// What all commit tags took in the log.
     commit_tag_bytes: AtomicUsize,
@@ -145,8 +145,8 @@ impl Memtable {
         }
     }
 
-    /// Remembers the commit tag of the writes up to `seq`. Of writes that become visible together only
-    /// the newest commit tag is noted.
+    /// Remembers the commit tag of the writes up to `seq`. Of writes that become visible together
+    /// only the newest commit tag is noted.
     pub(crate) fn note_commit_tag(&self, seq: SeqNo, commit_tag: &[u8]) {
         let mut commit_tags = self.commit_tags.lock();
         self.commit_tag_bytes
@@ -302,8 +302,8 @@ impl Memtable {
         }
     }
 
-    /// Memory used for entries. Commit tags count with what they took in the log, so that it ends and is
-    /// flushed also when there is nothing but commit tags.
+    /// Memory used for entries. Commit tags count with what they took in the log, so that it ends
+    /// and is flushed also when there is nothing but commit tags.
     pub(crate) fn bytes(&self) -> usize {
         let bytes = match &self.contents {
             Contents::Growing(Growing { entries, ranges }) => entries.bytes() + ranges.bytes(),

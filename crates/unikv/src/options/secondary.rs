@@ -4,8 +4,8 @@ use super::{EffectiveOptions, Options, StoredOptions};
 use crate::error::{Error, Result};
 use std::time::Duration;
 
-/// How [`Db::open_secondary`](crate::Db::open_secondary) opens a secondary: defaults that serve, and methods that
-/// change one each.
+/// How [`Db::open_secondary`](crate::Db::open_secondary) opens a secondary: defaults that serve,
+/// and methods that change one each.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct SecondaryOptions {

@@ -64,8 +64,8 @@ impl View {
         in_memory.or_else(|| flushed().map(|commit_tag| Bytes::copy_from_slice(commit_tag)))
     }
 
-    /// The newest commit tag of a caller among the writes up to `seq` that are in memtables, and the
-    /// number of its write.
+    /// The newest commit tag of a caller among the writes up to `seq` that are in memtables, and
+    /// the number of its write.
     pub(crate) fn commit_tag_in_memory(&self, seq: SeqNo) -> Option<(SeqNo, Bytes)> {
         let tables = self.memtables().map(|handle| &handle.table);
         tables

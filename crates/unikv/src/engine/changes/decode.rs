@@ -18,7 +18,8 @@ use std::path::Path;
 pub struct Change {
     /// Everything up to this change has been seen.
     pub token: Token,
-    /// The commit tag that was committed with it ([`Batch::set_commit_tag`](crate::Batch::set_commit_tag)).
+    /// The commit tag that was committed with it
+    /// ([`Batch::set_commit_tag`](crate::Batch::set_commit_tag)).
     pub commit_tag: Option<Bytes>,
     /// What has changed.
     pub what: What,

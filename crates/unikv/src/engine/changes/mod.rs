@@ -2,9 +2,9 @@
 //! (`docs/changes.md`).
 //!
 //! Invariants:
-//! - A reader of the feed sees what is visible and, unless it asks for more, durable: a power cut takes
-//!   nothing of it. A write whose append or sync failed is seen only once an opening has recovered
-//!   it.
+//! - A reader of the feed sees what is visible and, unless it asks for more, durable: a power cut
+//!   takes nothing of it. A write whose append or sync failed is seen only once an opening has
+//!   recovered it.
 //! - What it sees has no gap; else it gets [`HistoryGone`](crate::ErrorKind::HistoryGone).
 //! - A token of an incarnation before this one holds up to the last number that the two, and all
 //!   between them, have in common.

@@ -83,7 +83,8 @@ impl Records {
         Ok(())
     }
 
-    /// Ends the record, with the commit tag if that is of its last write, and else with one after it.
+    /// Ends the record, with the commit tag if that is of its last write, and else with one after
+    /// it.
     fn end_with_commit_tag(&mut self) -> Result<()> {
         let Some((seq, commit_tag)) = self.commit_tag.take() else {
             return self.end(None);

@@ -273,9 +273,9 @@ impl<'a> Opening<'a> {
         let bytes = self.plan.memtable_bytes;
         let space = FullDisk::at_open(&store, bytes, !self.options.in_memory);
         let wal_number = self.take_number();
-        // Old segments are needed as long as a recovered memtable is not in tables. The durable point stays
-        // where it was, at a segment whose name is known to be durable: a sync of the directory
-        // that was to cover a later one may have failed, and no sync makes up for that.
+        // Old segments are needed as long as a recovered memtable is not in tables. The durable
+        // point stays where it was, at a segment whose name is known to be durable: a sync of the
+        // directory that was to cover a later one may have failed, and no sync makes up for that.
         let known = version.counters.wal_low_water;
         let low_water = memtables.first().map_or(wal_number, |m| m.wal.min(known));
         version.counters.wal_low_water = low_water;

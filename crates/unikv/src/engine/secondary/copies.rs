@@ -1,5 +1,5 @@
-//! Checkpoints and backups of what a secondary shows: made beside a writer, which neither takes part
-//! nor waits.
+//! Checkpoints and backups of what a secondary shows: made beside a writer, which neither takes
+//! part nor waits.
 //!
 //! # Invariants
 //! - They are made of one state, whose files are open. Whatever becomes of their names, and of the

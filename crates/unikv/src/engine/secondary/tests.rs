@@ -624,8 +624,8 @@ fn a_secondary_that_may_keep_few_files_open_reads_what_is_there() {
     same(&secondary, &model);
 }
 
-/// Secondaries of a writer with a larger budget, beside it and after a kill: with little memory they
-/// are refused, and the figure that the error names is enough.
+/// Secondaries of a writer with a larger budget, beside it and after a kill: with little memory
+/// they are refused, and the figure that the error names is enough.
 #[test]
 fn a_secondary_keeps_its_budget_or_names_what_it_needs() {
     for (len, count) in [(1, 40_000_u32), (900, 4_000), (100_000, 40)] {

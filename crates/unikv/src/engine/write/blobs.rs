@@ -117,8 +117,8 @@ impl WritePath {
         self.write_without_large(ops, batch, least, options, reads)
     }
 
-    /// Commits operations, whose puts of at least `least` bytes go to files first, with the commit tag of
-    /// `batch`, and for its database.
+    /// Commits operations, whose puts of at least `least` bytes go to files first, with the commit
+    /// tag of `batch`, and for its database.
     fn write_without_large<'a>(
         &self,
         ops: impl Iterator<Item = BatchOp<'a>> + Clone,

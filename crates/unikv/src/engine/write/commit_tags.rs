@@ -1,8 +1,8 @@
 //! Commit tags: opaque bytes that are committed with a write and with nothing else.
 //!
-//! A commit tag is in the WAL record of its batch, with the memtable that holds the batch, and in the
-//! edit that flushes that memtable. So at any time, and after any crash, the newest commit tag is that of
-//! the newest write that had one among those that are there.
+//! A commit tag is in the WAL record of its batch, with the memtable that holds the batch, and in
+//! the edit that flushes that memtable. So at any time, and after any crash, the newest commit tag
+//! is that of the newest write that had one among those that are there.
 
 use crate::base::keys::SeqNo;
 use crate::base::sync::atomic::Ordering;
@@ -19,8 +19,8 @@ impl WritePath {
         let (view, seq) = self.read.read_point();
         if view.version.counters.flushed_seq <= seq {
             let commit_tag = view.commit_tag(seq);
-            // A memtable keeps two commit tags. If nothing has become visible meanwhile, one group at
-            // most has left another.
+            // A memtable keeps two commit tags. If nothing has become visible meanwhile, one group
+            // at most has left another.
             if self.read.visible_seq.load(Ordering::Acquire) == seq.0 {
                 return commit_tag;
             }

@@ -275,8 +275,8 @@ fn torn_and_strange_tails_are_cut_and_reported() {
     }
 }
 
-/// Every bit of every file, the file headers and links included: below the durable point its damage is
-/// corruption, above it the log is cut to a prefix.
+/// Every bit of every file, the file headers and links included: below the durable point its damage
+/// is corruption, above it the log is cut to a prefix.
 #[test]
 fn every_flipped_bit_below_the_mark_is_corruption_and_above_it_a_cut() {
     let vfs = SimVfs::new();
@@ -343,8 +343,8 @@ fn a_changed_byte_of_the_newest_segments_header_is_corruption() {
     }
 }
 
-/// A durable point after the damage counts wherever it stands: as the torn last record's header, in a
-/// record of its own, in a later segment.
+/// A durable point after the damage counts wherever it stands: as the torn last record's header, in
+/// a record of its own, in a later segment.
 #[test]
 fn marks_after_the_damage_count() {
     let in_torn_record: fn(&mut Log) = |log| {
@@ -728,7 +728,8 @@ fn a_segment_that_its_successor_saw_end_otherwise_is_corruption() {
     }
 }
 
-/// A log that has lost its end, its only durable point or all of itself looks like one that was just begun.
+/// A log that has lost its end, its only durable point or all of itself looks like one that was
+/// just begun.
 #[test]
 fn a_log_that_ends_before_the_mark_in_the_manifest_is_corruption() {
     let vfs = SimVfs::new();

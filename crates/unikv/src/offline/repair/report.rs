@@ -73,7 +73,8 @@ pub struct RepairReport {
     pub log: RepairedLog,
     /// Whether the options of the database were found and hold in the new one.
     pub options_carried: bool,
-    /// The caller's commit tag that was carried over; see [`Batch::set_commit_tag`](crate::Batch::set_commit_tag).
+    /// The caller's commit tag that was carried over; see
+    /// [`Batch::set_commit_tag`](crate::Batch::set_commit_tag).
     pub commit_tag: Option<Bytes>,
     /// What is worth knowing beside.
     pub notes: Vec<String>,

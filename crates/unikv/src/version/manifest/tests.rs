@@ -206,9 +206,9 @@ fn a_note_that_a_power_cut_tears_ends_the_manifest() {
     }
 }
 
-/// Below the durable point a flipped bit is corruption; in the last edit, whose durable point may have been lost
-/// with it, it is a cut that is reported; and the file header and the first edit are always
-/// missed.
+/// Below the durable point a flipped bit is corruption; in the last edit, whose durable point may
+/// have been lost with it, it is a cut that is reported; and the file header and the first edit are
+/// always missed.
 #[test]
 fn every_flipped_bit_is_corruption_or_a_reported_cut() {
     let vfs = SimVfs::new();
