@@ -23,7 +23,7 @@ fuzz_target!(|data: &[u8]| {
     disk.write_file(Path::new(PATH), &bytes);
     let env = specimen::env(&disk);
     let limit = 32 * bytes.len() + 8192;
-    let opened = allocation::bounded(limit, || ExportFile::open_in(env, PATH));
+    let opened = allocation::bounded(limit, || env.open_export(PATH));
     let Some(export) = typed::checked(opened) else {
         return;
     };

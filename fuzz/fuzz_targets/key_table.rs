@@ -47,7 +47,7 @@ fuzz_target!(|data: &[u8]| {
     allocation::bounded(limit, || read(&file, expected.as_deref(), bytes));
     let disk = SimVfs::new();
     disk.write_file(Path::new("/db/000009.key"), &file);
-    let seen = unikv::inspect::inspect_in(&env(&disk), "/db/000009.key", &mut |_| {});
+    let seen = env(&disk).inspect("/db/000009.key", &mut |_| {});
     typed::checked(seen);
 });
 

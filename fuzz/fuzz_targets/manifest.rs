@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let disk = disk(&manifest);
     let path = Path::new("/db/MANIFEST-000005");
-    typed::checked(unikv::inspect::inspect_in(&env(&disk), path, &mut |_| {}));
+    typed::checked(env(&disk).inspect(path, &mut |_| {}));
 });
 
 fn disk(manifest: &[u8]) -> SimVfs {

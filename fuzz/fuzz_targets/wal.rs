@@ -43,7 +43,7 @@ fuzz_target!(|data: &[u8]| {
     let twice = replay(&disk, &numbers, low_water);
     assert_eq!(once, twice, "replay changes nothing");
     for number in numbers {
-        let seen = unikv::inspect::inspect_in(&env(&disk), path(number), &mut |_| {});
+        let seen = env(&disk).inspect(path(number), &mut |_| {});
         typed::checked(seen);
     }
 });

@@ -55,7 +55,7 @@ impl Specimen {
     /// Builds it; always the same.
     pub fn build() -> Specimen {
         let disk = SimVfs::new();
-        let opened = Db::open_in(env(&disk), DIR, options().create_if_missing(true));
+        let opened = Db::open(DIR, options().create_if_missing(true).env(env(&disk)));
         let db = opened.expect("a new database");
         let mut content = Content::new();
         let mut change = |n: usize, stamp: usize| {
@@ -92,7 +92,7 @@ impl Specimen {
         drop(db);
         // Opened once more: a second segment, which links to the first.
         let disk = before.disk;
-        let db = Db::open_in(env(&disk), DIR, options()).expect("the database opens");
+        let db = Db::open(DIR, options().env(env(&disk))).expect("the database opens");
         for n in 0..4 {
             let (key, value) = (format!("key{n:02}"), format!("second life {n}"));
             db.put(&key, &value).expect("a write");

@@ -32,7 +32,8 @@ impl Reading {
             Ok(db) => Ok(Reading::Opened(db)),
             // Another process has it, or this one may not write there.
             Err(Failure::Failed(failed)) if failed.code == Code::Locked || failed.may_not_write => {
-                let followed = open_secondary(dir).map_err(|failure| failure.at(&failed.to_string()));
+                let followed =
+                    open_secondary(dir).map_err(|failure| failure.at(&failed.to_string()));
                 followed.map(Reading::Followed)
             }
             Err(failure) => Err(failure),

@@ -137,7 +137,7 @@ mod tests {
     fn open(vfs: &SimVfs, seed: u64) -> (Db, Arc<SimRuntime>) {
         let runtime = SimRuntime::new(seed);
         let options = Options::default().create_if_missing(true);
-        let db = Db::open_in(env(vfs, &runtime), DIR, options).unwrap();
+        let db = Db::open(DIR, options.env(env(vfs, &runtime))).unwrap();
         (db, runtime)
     }
 

@@ -68,7 +68,7 @@ pub fn repair(
 ) -> unikv::Result<Salvaged> {
     let runtime = truth.times().runtime(11);
     let before = contents(disk);
-    let report = Db::repair_in(&env(disk, &runtime), DIR, TO, options);
+    let report = Db::repair(DIR, TO, &options.clone().env(env(disk, &runtime)));
     let unchanged = contents(disk) == before;
     assert!(unchanged, "the damaged directory has changed");
     let left = disk.file_names().into_iter().filter(|p| p.starts_with(TO));
@@ -80,7 +80,7 @@ pub fn repair(
 pub fn judge(disk: &SimVfs, report: RepairReport, truth: &impl Truth) -> Salvaged {
     let open = |disk: &SimVfs, runtime: &Arc<SimRuntime>| {
         let opening = Options::default().create_if_missing(false);
-        let opened = Db::open_in(env(disk, runtime), TO, opening);
+        let opened = Db::open(TO, opening.env(env(disk, runtime)));
         opened.unwrap_or_else(|err| panic!("what was salvaged does not open: {err:?}"))
     };
     // So early that what jobs may not destroy yet shows.

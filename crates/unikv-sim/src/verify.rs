@@ -66,7 +66,7 @@ pub fn same_pairs(what: &str, got: &State, want: &State) {
 /// Asserts that the offline check finds nothing wrong.
 pub fn check_clean(vfs: &SimVfs) {
     let runtime = SimRuntime::new(1);
-    match Db::check_in(&env(vfs, &runtime), DIR) {
+    match env(vfs, &runtime).check(DIR) {
         Ok(report) => assert!(report.is_clean(), "the check finds {:#?}", report.problems),
         Err(err) => panic!("the check failed: {err:?}"),
     }
@@ -75,7 +75,8 @@ pub fn check_clean(vfs: &SimVfs) {
 /// Asserts that a closed database can be destroyed, and that nothing is left then.
 pub fn destroys(vfs: &SimVfs) {
     let env = env(vfs, &SimRuntime::new(1));
-    Db::destroy_in(&env, DIR).unwrap_or_else(|err| panic!("destroying failed: {err:?}"));
+    env.destroy(DIR)
+        .unwrap_or_else(|err| panic!("destroying failed: {err:?}"));
     let mut left = vfs.file_names();
     left.retain(|path| path.starts_with(DIR));
     assert!(left.is_empty(), "destroying leaves {left:?}");
@@ -94,7 +95,7 @@ pub fn open_at(
     times: &Times,
 ) -> (Db, std::sync::Arc<SimRuntime>) {
     let runtime = times.runtime(seed);
-    let open = |options| Db::open_in(env(vfs, &runtime), Path::new(DIR), options);
+    let open = |options: unikv::Options| Db::open(Path::new(DIR), options.env(env(vfs, &runtime)));
     let opened = match open(config.options()) {
         // A budget below what the hash indexes take, drawn for an opening that never was.
         Err(err) if err.kind() == ErrorKind::InvalidArgument => {

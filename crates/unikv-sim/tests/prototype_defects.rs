@@ -29,7 +29,7 @@ fn tiny() -> Options {
 }
 
 fn open(vfs: &SimVfs, options: Options) -> Db {
-    Db::open_in(env(vfs, &SimRuntime::new(1)), DIR, options).unwrap()
+    Db::open(DIR, options.env(env(vfs, &SimRuntime::new(1)))).unwrap()
 }
 
 fn key(n: u32) -> Vec<u8> {

@@ -64,7 +64,7 @@ impl Builder {
             runtime: runtime.clone(),
         };
         Builder {
-            db: Db::open_in(env, DIR, options).unwrap(),
+            db: Db::open(DIR, options.env(env)).unwrap(),
             runtime,
             specimen: Specimen {
                 disk,
@@ -730,7 +730,7 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
     let whole = durable(&specimen.disk);
     let before = contents(&whole);
     let first = whole.calls();
-    Db::repair_in(&env(&whole), DIR, TO, &options).unwrap();
+    Db::repair(DIR, TO, &options.clone().env(env(&whole))).unwrap();
     let calls = whole.calls() - first;
     assert!(calls > 20, "{calls}");
     let mut complete = 0;
@@ -744,7 +744,7 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
                 Fault::None
             }
         }));
-        let done = Db::repair_in(&env(&disk), DIR, TO, &options);
+        let done = Db::repair(DIR, TO, &options.clone().env(env(&disk)));
         assert!(done.is_err(), "cut at call {at}");
         for (i, keep) in [Keep::Nothing, Keep::All, Keep::Torn(at)]
             .into_iter()
@@ -756,7 +756,7 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
                 "the source has changed: call {at}"
             );
             let opening = Options::default().create_if_missing(false);
-            match Db::open_in(env(&disk), TO, opening) {
+            match Db::open(TO, opening.env(env(&disk))) {
                 Ok(db) => {
                     // The commit tag has gone: all of it is there.
                     complete += 1;
@@ -770,7 +770,7 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
                 ),
             }
             if i == at as usize % 3 {
-                let report = Db::repair_in(&env(&disk), DIR, TO, &options).unwrap();
+                let report = Db::repair(DIR, TO, &options.clone().env(env(&disk))).unwrap();
                 assert_eq!(report.saved, specimen.state.len() as u64, "call {at}, {i}");
             }
         }
@@ -796,7 +796,7 @@ impl Hindered<'_> {
     /// Whether that fails. `is_left`: whether something may be left, as the faults go on.
     fn repair(&self, disk: &SimVfs, is_left: bool) -> bool {
         let what = &self.what;
-        let done = Db::repair_in(&env(disk), DIR, TO, self.options);
+        let done = Db::repair(DIR, TO, &self.options.clone().env(env(disk)));
         disk.clear_faults();
         assert!(
             contents(disk) == self.before,
@@ -832,7 +832,7 @@ impl Hindered<'_> {
         let left: Vec<_> = disk.file_names().into_iter().filter(is_of_it).collect();
         assert!(is_left || left.is_empty(), "{what}: {failed:?}: {left:?}");
         let opening = Options::default().create_if_missing(false);
-        match Db::open_in(env(disk), TO, opening) {
+        match Db::open(TO, opening.env(env(disk))) {
             Ok(db) => {
                 // The commit tag had gone, and could not be put back.
                 assert!(is_left, "{what}: something opens");
@@ -846,7 +846,7 @@ impl Hindered<'_> {
                 assert!(kinds.contains(&error.kind()), "{what}: {error:?}");
             }
         }
-        let again = Db::repair_in(&env(disk), DIR, TO, self.options);
+        let again = Db::repair(DIR, TO, &self.options.clone().env(env(disk)));
         let again = again.unwrap_or_else(|error| panic!("{what}, then again: {error:?}"));
         salvage::judge(disk, again, self.specimen).assert_exact(what);
         true
@@ -860,7 +860,7 @@ fn any_call_of_a_repair_may_fail_and_a_second_repair_succeeds() {
         let options = with_little_memory();
         let disk = specimen.disk.process_kill();
         let first = (disk.calls(), disk.looks());
-        Db::repair_in(&env(&disk), DIR, TO, &options).unwrap();
+        Db::repair(DIR, TO, &options.clone().env(env(&disk))).unwrap();
         let (calls, looks) = (disk.calls() - first.0, disk.looks() - first.1);
         let errors = [std::io::ErrorKind::Other, std::io::ErrorKind::StorageFull];
         let changes = (0..calls).flat_map(|at| {
@@ -907,7 +907,7 @@ fn a_full_disk_is_reported_and_leaves_nothing() {
     loop {
         let disk = specimen.disk.process_kill();
         disk.set_free_space(Some(bytes));
-        match Db::repair_in(&env(&disk), DIR, TO, &RepairOptions::default()) {
+        match Db::repair(DIR, TO, &RepairOptions::default().env(env(&disk))) {
             Ok(report) => {
                 assert_eq!(report.saved, specimen.state.len() as u64);
                 break;
@@ -932,9 +932,9 @@ fn a_dry_run_reports_the_same_and_writes_nothing() {
     }
     let options = with_little_memory();
     let dry = options.clone().dry_run(true);
-    let dry = Db::repair_in(&env(&disk), DIR, TO, &dry).unwrap();
+    let dry = Db::repair(DIR, TO, &dry.clone().env(env(&disk))).unwrap();
     assert!(disk.file_names().iter().all(|path| !path.starts_with(TO)));
-    let wet = Db::repair_in(&env(&disk), DIR, TO, &options).unwrap();
+    let wet = Db::repair(DIR, TO, &options.clone().env(env(&disk))).unwrap();
     assert_eq!(dry.written, None);
     assert_eq!((dry.saved, dry.lost), (wet.saved, wet.lost));
     assert_eq!(dry.lost_keys, wet.lost_keys);
@@ -946,7 +946,7 @@ fn a_directory_that_is_in_use_or_not_a_database_is_refused() {
     let specimen = plain();
     let options = RepairOptions::default();
     let repair = |disk: &SimVfs, dir: &str, to: &str| {
-        let done = Db::repair_in(&env(disk), dir, to, &options);
+        let done = Db::repair(dir, to, &options.clone().env(env(disk)));
         done.unwrap_err().kind()
     };
     let disk = specimen.disk.process_kill();
@@ -955,7 +955,7 @@ fn a_directory_that_is_in_use_or_not_a_database_is_refused() {
     disk.write_file(Path::new("/other/notes.txt"), b"mine");
     assert_eq!(repair(&disk, DIR, "/other"), ErrorKind::InvalidArgument);
     assert_eq!(repair(&disk, "/other", TO), ErrorKind::NotFound);
-    let db = Db::open_in(env(&disk), DIR, Options::default()).unwrap();
+    let db = Db::open(DIR, Options::default().env(env(&disk))).unwrap();
     assert_eq!(repair(&disk, DIR, TO), ErrorKind::Locked);
     drop(db);
     disk.write_file(Path::new("/db/CURRENT"), b"MANIFEST-000005\n");

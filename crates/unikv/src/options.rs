@@ -13,6 +13,7 @@ mod write;
 use crate::codec::Compression;
 use crate::error::Result;
 use crate::events::{Listener, OnProgress};
+use crate::vfs::Env;
 pub use effective::EffectiveOptions;
 pub use keyspace::KeyspaceOptions;
 pub use secondary::SecondaryOptions;
@@ -89,6 +90,7 @@ pub struct Options {
     pub(crate) slow_after: Option<Duration>,
     pub(crate) publish_stats: Option<Duration>,
     pub(crate) in_memory: bool,
+    pub(crate) env: Option<Env>,
     pub(crate) on_progress: Option<OnProgress>,
 }
 
@@ -108,6 +110,7 @@ impl Default for Options {
             slow_after: None,
             publish_stats: None,
             in_memory: false,
+            env: None,
             on_progress: None,
         }
     }
@@ -169,6 +172,27 @@ impl Options {
     #[must_use]
     pub fn in_memory(mut self, yes: bool) -> Options {
         self.in_memory = yes;
+        self
+    }
+
+    /// The file system, the threads and the clock of the database. Default: the system's.
+    ///
+    /// Not stored.
+    ///
+    /// ```
+    /// use unikv::vfs::{Env, MemoryVfs};
+    /// use unikv::{Db, Options};
+    ///
+    /// let files = MemoryVfs::new();
+    /// let env = Env { vfs: std::sync::Arc::new(files.clone()), ..Env::os() };
+    /// let db = Db::open("/fruit", Options::default().env(env))?;
+    /// db.put("apple", "red")?;
+    /// db.close()?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Options {
+        self.env = Some(env);
         self
     }
 

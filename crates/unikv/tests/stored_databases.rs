@@ -59,7 +59,7 @@ fn write(target: &Path) {
         .key_table_bytes(1 << 10)
         .block_bytes(256)
         .durability(Durability::Buffered);
-    let db = Db::open_in(env, "/db", options).unwrap();
+    let db = Db::open("/db", options.env(env)).unwrap();
     let mut pairs = Pairs::new();
     let put = |pairs: &mut Pairs, n: u32, len: usize| {
         let (key, byte) = (format!("key{n:04}").into_bytes(), (n % 251) as u8);

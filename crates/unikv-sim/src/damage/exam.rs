@@ -140,7 +140,7 @@ impl<'a> Exam<'a> {
         let named = self.check(damage, &disk);
         let runtime = self.specimen.oracle.times.runtime(3);
         let options = self.specimen.config.options();
-        let db = match Db::open_in(env(&disk, &runtime), DIR, options) {
+        let db = match Db::open(DIR, options.env(env(&disk, &runtime))) {
             Ok(db) => db,
             Err(error) => {
                 let why = format!("opening fails and does not say why: {error:?}");
@@ -187,7 +187,7 @@ impl<'a> Exam<'a> {
     fn check(&self, damage: &Damage, disk: &SimVfs) -> bool {
         let runtime = self.specimen.oracle.times.runtime(3);
         let is_it = |path: &Path| blames(self.specimen, damage, path);
-        match Db::check_in(&env(disk, &runtime), DIR) {
+        match env(disk, &runtime).check(DIR) {
             Ok(report) => {
                 let wrong = report.problems.iter().find(|p| !is_it(&p.file));
                 assert!(wrong.is_none(), "the check blames another file: {wrong:?}");

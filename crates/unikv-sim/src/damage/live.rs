@@ -33,7 +33,7 @@ pub(super) fn live_on(specimen: &Specimen, damage: &Damage, number: u64, tally: 
         set_bytes(&disk, &damage.path, damaged);
     }
     let runtime = specimen.oracle.times.runtime(number);
-    let opened = Db::open_in(env(&disk, &runtime), DIR, specimen.config.options());
+    let opened = Db::open(DIR, specimen.config.options().env(env(&disk, &runtime)));
     let db = opened.expect("it has opened before");
     let mut state = specimen.state.clone();
     if !before {

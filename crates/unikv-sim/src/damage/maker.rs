@@ -276,7 +276,7 @@ impl Maker {
                     if self.expires {
                         runtime.set_wall_clock_ms(self.runtime.wall_clock_ms());
                     }
-                    let db = Db::open_in(env(&disk, &runtime), DIR, self.config.options());
+                    let db = Db::open(DIR, self.config.options().env(env(&disk, &runtime)));
                     db.expect("an opening").recovery().wal_cut.is_some()
                 };
                 let seed = (0..200).find(torn).expect("a torn end");

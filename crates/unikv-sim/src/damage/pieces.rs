@@ -4,7 +4,7 @@ use super::specimen::name_of;
 use crate::runner::env;
 use std::ops::Range;
 use std::path::Path;
-use unikv::inspect::{Part, inspect_in};
+use unikv::inspect::Part;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
 
 /// What a piece is, and where.
@@ -18,7 +18,7 @@ pub(super) fn parts(disk: &SimVfs, path: &Path) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     if !["LOCK", "BALLAST"].contains(&&name_of(path)[..]) {
         let env = env(disk, &SimRuntime::new(1));
-        let seen = inspect_in(&env, path, &mut |part| parts.push(part.clone()));
+        let seen = env.inspect(path, &mut |part| parts.push(part.clone()));
         seen.expect("a file of a database");
     }
     parts

@@ -301,9 +301,9 @@ impl Specimen {
         let disk = self.disk.process_kill();
         disk.remove(path).expect("the file is there");
         let runtime = self.oracle.times.runtime(1);
-        let checked = Db::check_in(&env(&disk, &runtime), DIR);
+        let checked = env(&disk, &runtime).check(DIR);
         let is_clean = checked.is_ok_and(|report| report.is_clean());
-        let opened = Db::open_in(env(&disk, &runtime), DIR, self.config.options());
+        let opened = Db::open(DIR, self.config.options().env(env(&disk, &runtime)));
         let matters = self.oracle.times.matters;
         let same = |db: Db| spaces::whole(&db, matters).is_ok_and(|found| found == self.state);
         (is_clean, opened.is_ok_and(same))

@@ -121,7 +121,7 @@ impl Copied {
         // A copy begins with a time as a crash would leave it, whenever it is opened.
         let mut oracle = Oracle::clone(&self.oracle);
         let runtime = oracle.times.runtime(3);
-        let db = Db::open_in(env(disk, &runtime), dir, Options::default());
+        let db = Db::open(dir, Options::default().env(env(disk, &runtime)));
         let db = db.unwrap_or_else(|err| panic!("{:?} does not open: {err}", self.place));
         let found = spaces::whole(&db, oracle.times.matters)
             .unwrap_or_else(|err| panic!("a scan failed: {err:?}"));
@@ -133,7 +133,7 @@ impl Copied {
 }
 
 fn repository(disk: &SimVfs) -> Repository {
-    Repository::at_in(env(disk, &SimRuntime::new(5)), BACKUPS)
+    env(disk, &SimRuntime::new(5)).repository(BACKUPS)
 }
 
 /// The numbers of the points, ascending. None is damaged.

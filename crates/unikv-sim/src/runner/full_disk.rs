@@ -33,7 +33,7 @@ impl Runner {
         }
         disk.set_free_space(Some(0));
         let there = env(&disk, &SimRuntime::new(self.seed ^ 0xfd));
-        let db = Db::open_in(there, DIR, self.config.options());
+        let db = Db::open(DIR, self.config.options().env(there));
         let db = db.expect("an opening on a full disk");
         let found = spaces::whole(&db, false).expect("a scan on a full disk");
         assert!(found == wanted, "an opening on a full disk");
@@ -55,7 +55,7 @@ impl Runner {
     fn content_of(&self, disk: &SimVfs) -> Option<State> {
         disk.set_free_space(None);
         let there = env(disk, &SimRuntime::new(self.seed ^ 0xfe));
-        let db = match Db::open_in(there, DIR, self.config.options()) {
+        let db = match Db::open(DIR, self.config.options().env(there)) {
             Err(error) if error.kind() == ErrorKind::InvalidArgument => return None,
             opened => opened.expect("an opening"),
         };

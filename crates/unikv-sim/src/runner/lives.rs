@@ -28,7 +28,7 @@ impl Runner {
             if self.oracle.times.matters {
                 self.runtime.set_wall_clock_ms(self.oracle.times.wall_ms);
             }
-            let opened = Db::open_in(env(&self.vfs, &self.runtime), DIR, options);
+            let opened = Db::open(DIR, options.env(env(&self.vfs, &self.runtime)));
             let budget = self.config.memory_budget;
             if matches!(&opened, Err(err) if err.kind() == ErrorKind::InvalidArgument)
                 && budget < self.budget

@@ -136,12 +136,12 @@ impl Runner {
                 )
             }
             5 => {
-                let result = Db::open_in(env(), DIR, is_open()).map(drop);
+                let result = Db::open(DIR, is_open().env(env())).map(drop);
                 ("a second opener", result, ErrorKind::Locked)
             }
             6 => return self.check_beside(&env()),
             _ => {
-                let result = Db::destroy_in(&env(), DIR);
+                let result = env().destroy(DIR);
                 ("destroying an open database", result, ErrorKind::Locked)
             }
         };
@@ -156,7 +156,7 @@ impl Runner {
 
     /// A check beside the writer finds no problem, unless calls fail.
     fn check_beside(&self, env: &Env) -> Result<(), Interrupt> {
-        match Db::check_in(env, DIR) {
+        match env.check(DIR) {
             Ok(report) => {
                 let may_differ = self.faulted();
                 assert!(may_differ || report.is_clean(), "{:?}", report.problems);

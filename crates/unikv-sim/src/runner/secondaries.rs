@@ -71,7 +71,7 @@ pub(crate) fn held_by(db: &Db) -> Whole {
 /// A secondary of a database that nobody has open.
 pub(crate) fn alone(disk: &SimVfs) -> Secondary {
     let env = env(disk, &SimRuntime::new(0xf1));
-    let opened = Db::open_secondary_in(&env, DIR, SecondaryOptions::default());
+    let opened = Db::open_secondary(DIR, SecondaryOptions::default().env(env.clone()));
     opened.unwrap_or_else(|err| panic!("following after a crash failed: {err:?}"))
 }
 
@@ -142,16 +142,16 @@ impl Runner {
         // Little space is no matter of what is in it.
         disk.set_free_space(None);
         let there = env(&disk, &SimRuntime::new(self.seed ^ 0xf1));
-        let report = Db::check_in(&there, &dir).expect("a checkpoint can be checked");
+        let report = there.check(&dir).expect("a checkpoint can be checked");
         assert!(report.is_clean(), "{:?}", report.problems);
-        let copy = Db::open_in(there, &dir, Options::default()).expect("a checkpoint opens");
+        let copy = Db::open(&dir, Options::default().env(there)).expect("a checkpoint opens");
         let space = |name: &str| copy.find_keyspace(name).expect("it is listed");
         let got = whole(copy.keyspaces(), |name| state(&space(name)));
         same("a checkpoint of a secondary", &got, shows);
         assert_eq!(copy.commit_tag(), secondary.commit_tag(), "its mark");
         assert_eq!(copy.commit_tag(), made.commit_tag, "its mark");
         let here = env(&self.vfs, &SimRuntime::new(self.seed ^ 0xf2));
-        let gone = Db::destroy_in(&here, &dir);
+        let gone = here.destroy(&dir);
         self.must("destroying a checkpoint", gone)
     }
 
@@ -160,7 +160,7 @@ impl Runner {
         story::step("   a secondary is refreshed".to_owned());
         let Some(Followed { secondary, .. }) = self.followed.take() else {
             let env = env(&self.vfs, &SimRuntime::new(self.seed ^ 0xf0));
-            let opened = Db::open_secondary_in(&env, DIR, SecondaryOptions::default());
+            let opened = Db::open_secondary(DIR, SecondaryOptions::default().env(env.clone()));
             return self.must("following", opened);
         };
         let refreshed = secondary.refresh();

@@ -88,19 +88,22 @@ pub struct Points {
     pub damaged: Vec<Error>,
 }
 
-impl Repository {
-    /// The repository in `dir`. It need not be there: the first backup makes it.
-    pub fn at(dir: impl AsRef<Path>) -> Repository {
-        Repository::at_in(Env::os(), dir)
-    }
-
-    /// As [`Repository::at`], on the given file system. A backup uses that of the database.
-    pub fn at_in(env: Env, dir: impl AsRef<Path>) -> Repository {
+impl Env {
+    /// The repository of backups in `dir`: see [`Repository::at`]. A backup uses the file system of
+    /// the database.
+    pub fn repository(&self, dir: impl AsRef<Path>) -> Repository {
         Repository {
-            env,
+            env: self.clone(),
             dir: dir.as_ref().to_owned(),
             progress: None,
         }
+    }
+}
+
+impl Repository {
+    /// The repository in `dir`. It need not be there: the first backup makes it.
+    pub fn at(dir: impl AsRef<Path>) -> Repository {
+        Env::os().repository(dir)
     }
 
     /// Has `notified` be called after each file that a backup, a verification or a restore is done

@@ -18,7 +18,7 @@ fn env(disk: &SimVfs) -> Env {
 }
 
 fn repository(disk: &SimVfs) -> Repository {
-    Repository::at_in(env(disk), REPOSITORY)
+    env(disk).repository(REPOSITORY)
 }
 
 /// Restores a point and compares it, after a check.
@@ -26,10 +26,10 @@ fn restores_to(disk: &SimVfs, number: u64, model: &Model) {
     // On a copy of the disk, which stays as it is.
     let disk = disk.process_kill();
     repository(&disk).restore(number, "/restored").unwrap();
-    let report = Db::check_in(&env(&disk), "/restored").unwrap();
+    let report = env(&disk).check("/restored").unwrap();
     assert!(report.is_clean(), "{:#?}", report.problems);
     let disk = disk.power_cut(Keep::Nothing);
-    let db = Db::open_in(env(&disk), "/restored", Options::default()).unwrap();
+    let db = Db::open("/restored", Options::default().env(env(&disk))).unwrap();
     same(&db, model);
 }
 
@@ -140,7 +140,7 @@ fn each_point_restores_to_what_the_database_was() {
     }
     // A restored database goes on in the same repository.
     repository(&disk).restore(2, "/elsewhere").unwrap();
-    let db = Db::open_in(env(&disk), "/elsewhere", Options::default()).unwrap();
+    let db = Db::open("/elsewhere", Options::default().env(env(&disk))).unwrap();
     db.put("after", "restore").unwrap();
     let made = repository(&disk).back_up(&db).unwrap();
     let mut model = story.points[1].1.clone();
@@ -298,7 +298,7 @@ fn a_restore_cut_at_any_call_leaves_no_database_or_a_whole_one() {
             if !is_there {
                 repository(&disk).restore(1, "/restored").unwrap();
             }
-            let db = Db::open_in(env(&disk), "/restored", Options::default()).unwrap();
+            let db = Db::open("/restored", Options::default().env(env(&disk))).unwrap();
             same(&db, &story.points[0].1);
         }
         if !met {
@@ -493,10 +493,10 @@ fn what_is_no_repository_of_this_database_is_refused() {
     let story = Story::with_points(1);
     let disk = &story.machine.disk;
     let kind = |result: crate::Result<Made>| result.unwrap_err().kind();
-    let inside = Repository::at_in(env(disk), "/db/backups");
+    let inside = env(disk).repository("/db/backups");
     assert_eq!(kind(inside.back_up(&story.db)), ErrorKind::InvalidArgument);
     disk.write_file(Path::new("/other/notes.txt"), b"mine");
-    let foreign = Repository::at_in(env(disk), "/other");
+    let foreign = env(disk).repository("/other");
     let error = foreign.back_up(&story.db).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
     assert!(error.remedy().contains("a new directory"), "{error}");
@@ -510,10 +510,10 @@ fn what_is_no_repository_of_this_database_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Incompatible);
         assert!(error.remedy().contains("check the path"), "{error}");
     }
-    let absent = Repository::at_in(env(disk), "/absent");
+    let absent = env(disk).repository("/absent");
     assert_eq!(absent.points().unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(absent.prune(1).unwrap_err().kind(), ErrorKind::NotFound);
-    let another = Db::open_in(env(disk), "/another", small()).unwrap();
+    let another = Db::open("/another", small().env(env(disk))).unwrap();
     assert_eq!(
         kind(repository(disk).back_up(&another)),
         ErrorKind::InvalidArgument

@@ -19,12 +19,7 @@ impl Db {
     /// descriptors; on a file system without pages that processes share `Locked` if somebody has it
     /// open); what is wrong with the database is in the report.
     pub fn check(dir: impl AsRef<Path>) -> Result<CheckReport> {
-        Db::check_in(&Env::os(), dir)
-    }
-
-    /// As [`Db::check`], on the given file system.
-    pub fn check_in(env: &Env, dir: impl AsRef<Path>) -> Result<CheckReport> {
-        crate::offline::check::check(env, dir.as_ref())
+        Env::os().check(dir)
     }
 
     /// Salvages the damaged database in `dir`, which nobody may have open, into a new one in `to`,
@@ -55,17 +50,7 @@ impl Db {
         to: impl AsRef<Path>,
         options: &RepairOptions,
     ) -> Result<RepairReport> {
-        Db::repair_in(&Env::os(), dir, to, options)
-    }
-
-    /// As [`Db::repair`], on the given file system.
-    pub fn repair_in(
-        env: &Env,
-        dir: impl AsRef<Path>,
-        to: impl AsRef<Path>,
-        options: &RepairOptions,
-    ) -> Result<RepairReport> {
-        repair::repair(env, dir.as_ref(), to.as_ref(), options)
+        repair::repair(dir.as_ref(), to.as_ref(), options)
     }
 
     /// Removes the database in `dir`, which nobody may have open, and the directory if nothing else
@@ -76,11 +61,18 @@ impl Db {
     /// `Locked`; `Incompatible` if the database is another program's; `Io`. After `Io` a part may
     /// be removed already, and a second call removes the rest.
     pub fn destroy(dir: impl AsRef<Path>) -> Result<()> {
-        Db::destroy_in(&Env::os(), dir)
+        Env::os().destroy(dir)
+    }
+}
+
+impl Env {
+    /// Verifies a database, as [`Db::check`](crate::Db::check) does. Errors as there.
+    pub fn check(&self, dir: impl AsRef<Path>) -> Result<CheckReport> {
+        crate::offline::check::check(self, dir.as_ref())
     }
 
-    /// As [`Db::destroy`], on the given file system.
-    pub fn destroy_in(env: &Env, dir: impl AsRef<Path>) -> Result<()> {
-        crate::offline::destroy::destroy(env, dir.as_ref())
+    /// Removes a database, as [`Db::destroy`](crate::Db::destroy) does. Errors as there.
+    pub fn destroy(&self, dir: impl AsRef<Path>) -> Result<()> {
+        crate::offline::destroy::destroy(self, dir.as_ref())
     }
 }

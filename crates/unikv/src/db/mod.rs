@@ -72,11 +72,7 @@ impl Db {
     /// lose data, `InvalidArgument` for options out of range, `Io`. After an error the directory is
     /// as it was.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
-        Db::open_in(Env::os(), dir, options)
-    }
-
-    /// As [`Db::open`], on the given file system and runtime. Errors as [`Db::open`].
-    pub fn open_in(env: Env, dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        let env = options.env.clone().unwrap_or_else(Env::os);
         let handle = Handle::open(env, dir.as_ref(), options)?;
         Ok(Db(Arc::new(handle)))
     }

@@ -15,7 +15,7 @@ use crate::engine::stats::holders::DueJob;
 use crate::error::Result;
 use crate::options::{EffectiveOptions, SecondaryOptions};
 use crate::version::keyspaces::DEFAULT_NAME;
-use crate::vfs::{Env, JoinHandle};
+use crate::vfs::JoinHandle;
 use bytes::Bytes;
 use std::fmt;
 use std::mem;
@@ -90,7 +90,11 @@ impl Db {
     /// keep all files of the database open, a read of a file that the writer has removed since the
     /// last refresh fails with `Io`, too, and says how many are needed.
     pub fn open_secondary(dir: impl AsRef<Path>, options: SecondaryOptions) -> Result<Secondary> {
-        Db::open_secondary_in(&Env::os(), dir, options)
+        let follow = Follow::open(&options.given_env(), dir.as_ref(), &options)?;
+        let every = options.refresh_every;
+        let thread = every.map(|period| follow.spawn(period)).transpose()?;
+        let thread = Mutex::new(thread);
+        Ok(Secondary(Arc::new(Inner { follow, thread })))
     }
 
     /// The database in directory `dir` as it is now, for reading alone: what a [`Secondary`] shows
@@ -109,22 +113,9 @@ impl Db {
     /// # unikv::Result::Ok(())
     /// ```
     pub fn open_read_only(dir: impl AsRef<Path>, options: SecondaryOptions) -> Result<Snapshot> {
-        let follow = Follow::open(&Env::os(), dir.as_ref(), &options)?;
+        let follow = Follow::open(&options.given_env(), dir.as_ref(), &options)?;
         let shown = follow.shown();
         Ok(Snapshot::of_state(&shown.read))
-    }
-
-    /// As [`Db::open_secondary`], on the given file system and runtime. Errors as there.
-    pub fn open_secondary_in(
-        env: &Env,
-        dir: impl AsRef<Path>,
-        options: SecondaryOptions,
-    ) -> Result<Secondary> {
-        let follow = Follow::open(env, dir.as_ref(), &options)?;
-        let every = options.refresh_every;
-        let thread = every.map(|period| follow.spawn(period)).transpose()?;
-        let thread = Mutex::new(thread);
-        Ok(Secondary(Arc::new(Inner { follow, thread })))
     }
 }
 

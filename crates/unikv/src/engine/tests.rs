@@ -63,7 +63,7 @@ impl Machine {
             vfs: Arc::new(self.disk.clone()),
             runtime: runtime.clone(),
         };
-        (Db::open_in(env, "/db", options).unwrap(), runtime)
+        (Db::open("/db", options.env(env)).unwrap(), runtime)
     }
 
     /// After this many more calls that change the disk, the power goes.
@@ -92,7 +92,7 @@ impl Machine {
             let seed = self.seed + 1;
             let machine = Machine { disk, seed };
             machine.disk.write_file(&file, &bytes[..len]);
-            match Db::open_in(machine.env(), "/db", small()) {
+            match Db::open("/db", small().env(machine.env())) {
                 Ok(db) => {
                     holds(&db, len);
                     opened += 1;
@@ -112,7 +112,7 @@ impl Machine {
             vfs: Arc::new(self.disk.clone()),
             runtime,
         };
-        let report = Db::check_in(&env, "/db").unwrap();
+        let report = env.check("/db").unwrap();
         assert!(report.is_clean(), "{:#?}", report.problems);
     }
 }
@@ -312,19 +312,19 @@ fn a_second_opener_a_foreign_directory_and_a_missing_database_differ() {
     };
     let (db, _) = machine.open(small());
     let kind = |result: crate::Result<Db>| result.unwrap_err().kind();
-    assert_eq!(kind(Db::open_in(env(), "/db", small())), ErrorKind::Locked);
+    assert_eq!(kind(Db::open("/db", small().env(env()))), ErrorKind::Locked);
     let clone = db.clone();
     db.close().unwrap();
     assert_eq!(clone.put("k", "v").unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(clone.get("k").unwrap_err().kind(), ErrorKind::Closed);
     let existing = small().error_if_exists(true);
     assert_eq!(
-        kind(Db::open_in(env(), "/db", existing)),
+        kind(Db::open("/db", existing.env(env()))),
         ErrorKind::InvalidArgument
     );
     let missing = small().create_if_missing(false);
     assert_eq!(
-        kind(Db::open_in(env(), "/none", missing)),
+        kind(Db::open("/none", missing.env(env()))),
         ErrorKind::NotFound
     );
     env().vfs.create_dir_all("/foreign".as_ref()).unwrap();
@@ -332,12 +332,12 @@ fn a_second_opener_a_foreign_directory_and_a_missing_database_differ() {
         .disk
         .write_file("/foreign/letter.txt".as_ref(), b"dear");
     assert_eq!(
-        kind(Db::open_in(env(), "/foreign", small())),
+        kind(Db::open("/foreign", small().env(env()))),
         ErrorKind::Incompatible
     );
-    Db::destroy_in(&env(), "/db").unwrap();
+    env().destroy("/db").unwrap();
     assert_eq!(
-        kind(Db::open_in(env(), "/db", small().create_if_missing(false))),
+        kind(Db::open("/db", small().create_if_missing(false).env(env()))),
         ErrorKind::NotFound
     );
 }
@@ -543,7 +543,7 @@ fn threaded(disk: &SimVfs) -> Db {
         vfs: Arc::new(disk.clone()),
         runtime: Env::os().runtime,
     };
-    Db::open_in(env, "/db", small()).unwrap()
+    Db::open("/db", small().env(env)).unwrap()
 }
 
 #[test]
@@ -696,7 +696,7 @@ fn other_threads_see_a_batch_whole_or_not_at_all() {
         runtime: Env::os().runtime,
     };
     let options = Options::default().memtable_bytes(32 << 20);
-    let db = Db::open_in(env, "/db", options).unwrap();
+    let db = Db::open("/db", options.env(env)).unwrap();
     let ends = [0, LAST].map(u32::to_be_bytes);
     let over = std::sync::atomic::AtomicBool::new(false);
     let is_over = || over.load(std::sync::atomic::Ordering::SeqCst);

@@ -54,27 +54,29 @@ pub struct ExportFile {
     file_bytes: u64,
 }
 
+impl Env {
+    /// An export, as [`ExportFile::open`] opens it. Errors as there.
+    pub fn open_export(&self, path: impl AsRef<Path>) -> Result<ExportFile> {
+        let path = path.as_ref().to_owned();
+        let reader = Reader::open(&*self.vfs, &path)?;
+        let file_bytes = reader.len();
+        let head = reader.head().clone();
+        Ok(ExportFile {
+            env: self.clone(),
+            path,
+            head,
+            file_bytes,
+        })
+    }
+}
+
 impl ExportFile {
     /// Opens the export at `path`, of which this reads the beginning.
     ///
     /// # Errors
     /// `Incompatible` for a file that is no export, or one of a newer release; `Corruption`, `Io`.
     pub fn open(path: impl AsRef<Path>) -> Result<ExportFile> {
-        ExportFile::open_in(Env::os(), path)
-    }
-
-    /// As [`ExportFile::open`], on the given file system. Errors as there.
-    pub fn open_in(env: Env, path: impl AsRef<Path>) -> Result<ExportFile> {
-        let path = path.as_ref().to_owned();
-        let reader = Reader::open(&*env.vfs, &path)?;
-        let file_bytes = reader.len();
-        let head = reader.head().clone();
-        Ok(ExportFile {
-            env,
-            path,
-            head,
-            file_bytes,
-        })
+        Env::os().open_export(path)
     }
 
     /// Where it is.

@@ -28,7 +28,7 @@ fn env(disk: &SimVfs) -> Env {
 }
 
 fn export_file(disk: &SimVfs) -> crate::Result<ExportFile> {
-    ExportFile::open_in(env(disk), PATH)
+    env(disk).open_export(PATH)
 }
 
 fn machine(seed: u64) -> Machine {
@@ -452,7 +452,7 @@ fn what_cannot_be_is_refused() {
     let manifest = machine.disk.file_names().into_iter();
     let manifest = manifest.filter(|name| name.to_string_lossy().contains("MANIFEST"));
     for file in manifest {
-        let opened = ExportFile::open_in(env(&machine.disk), file);
+        let opened = env(&machine.disk).open_export(file);
         assert_eq!(opened.unwrap_err().kind(), ErrorKind::Corruption);
     }
     // What a crash has left goes; what only looks like it stays.
@@ -569,7 +569,7 @@ fn at(machine: &Machine, dir: &str, wall_ms: u64) -> Db {
         vfs: Arc::new(machine.disk.clone()),
         runtime,
     };
-    Db::open_in(env, dir, Options::default().create_if_missing(true)).unwrap()
+    Db::open(dir, Options::default().create_if_missing(true).env(env)).unwrap()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::{EffectiveOptions, Options, StoredOptions};
 use crate::error::{Error, Result};
+use crate::vfs::Env;
 use std::time::Duration;
 
 /// How [`Db::open_secondary`](crate::Db::open_secondary) opens a secondary: defaults that serve,
@@ -11,6 +12,7 @@ use std::time::Duration;
 pub struct SecondaryOptions {
     pub(crate) memory_budget: Option<u64>,
     pub(crate) refresh_every: Option<Duration>,
+    pub(crate) env: Option<Env>,
 }
 
 impl SecondaryOptions {
@@ -30,6 +32,16 @@ impl SecondaryOptions {
     pub fn refresh_every(mut self, period: Duration) -> SecondaryOptions {
         self.refresh_every = Some(period);
         self
+    }
+
+    /// The file system, the threads and the clock of the secondary, by default the system's.
+    pub fn env(mut self, env: Env) -> SecondaryOptions {
+        self.env = Some(env);
+        self
+    }
+
+    pub(crate) fn given_env(&self) -> Env {
+        self.env.clone().unwrap_or_else(Env::os)
     }
 
     /// The options in effect, for a database that has stored these.

@@ -1,6 +1,6 @@
 //! The seam to the outside: files ([`Vfs`]) and threads, waits, time and randomness ([`Runtime`]).
 //! An [`Env`] is both; [`Db::open`](crate::Db::open) uses the real one,
-//! [`Db::open_in`](crate::Db::open_in) any, for tests ([`sim`]) and hosts with a file layer of
+//! [`Options::env`](crate::Options::env) any, for tests ([`sim`]) and hosts with a file layer of
 //! their own; most programs need nothing from here. The engine never bypasses this seam, so all of
 //! it can run in one thread from one seed.
 //!
@@ -355,13 +355,21 @@ pub(crate) fn wait_for<T>(event: &dyn Event, mut look: impl FnMut() -> Option<T>
     }
 }
 
-/// The file system and the runtime an engine runs on.
+/// The file system and the runtime that a database runs on: [`Options::env`](crate::Options::env).
+/// What is done with a database as a whole elsewhere than on the system's files is a method of this.
 #[derive(Clone, Debug)]
 pub struct Env {
     /// Where files live.
     pub vfs: Arc<dyn Vfs>,
     /// Where threads, time and randomness come from.
     pub runtime: Arc<dyn Runtime>,
+}
+
+/// They are the same file system and the same runtime.
+impl PartialEq for Env {
+    fn eq(&self, other: &Env) -> bool {
+        Arc::ptr_eq(&self.vfs, &other.vfs) && Arc::ptr_eq(&self.runtime, &other.runtime)
+    }
 }
 
 impl Env {

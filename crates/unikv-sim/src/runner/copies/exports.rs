@@ -99,9 +99,9 @@ impl Exported {
         // So early that nothing has expired.
         let runtime = SimRuntime::new(7);
         runtime.set_wall_clock_ms(1);
-        let file = ExportFile::open_in(env(disk, &runtime), path)?;
+        let file = env(disk, &runtime).open_export(path)?;
         let options = Options::default().create_if_missing(true);
-        let db = Db::open_in(env(disk, &runtime), IMPORTED, options)?;
+        let db = Db::open(IMPORTED, options.env(env(disk, &runtime)))?;
         let done = db.import(&file);
         if let Err(err) = done {
             assert!(db.iter().next().is_none(), "a part was imported: {err}");
@@ -232,7 +232,7 @@ impl Runner {
         });
         let changes: Vec<Change> = changes.collect();
         let syncs = !changes.is_empty();
-        let opened = ExportFile::open_in(env(&self.vfs, &self.runtime), &exported.path);
+        let opened = env(&self.vfs, &self.runtime).open_export(&exported.path);
         let Some(file) = self.may("opening an export", opened)? else {
             return Ok(());
         };
@@ -261,7 +261,8 @@ impl Runner {
         }
         let path = exported.path.with_extension("damaged");
         self.vfs.write_file(&path, &bytes);
-        let imported = ExportFile::open_in(env(&self.vfs, &self.runtime), &path)
+        let imported = env(&self.vfs, &self.runtime)
+            .open_export(&path)
             .and_then(|file| self.import_into(keyspace, &file));
         match imported {
             Ok(_) => panic!("a damaged export is imported: byte {at} of {path:?}"),

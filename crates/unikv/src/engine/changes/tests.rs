@@ -479,7 +479,7 @@ fn tokens_of_other_histories_are_refused() {
         vfs: Arc::new(machine.disk.clone()),
         runtime: SimRuntime::new(8),
     };
-    let copy = Db::open_in(env, "/copy", Options::default()).unwrap();
+    let copy = Db::open("/copy", Options::default().env(env)).unwrap();
     copy.put("b", "copy").unwrap();
     db.put("b", "original").unwrap();
     let (of_copy, of_original) = (copy.token().unwrap(), db.token().unwrap());
@@ -722,7 +722,7 @@ fn flipped(machine: &Machine, path: &Path, at: usize) -> Machine {
 /// problem.
 fn a_check_reads_the_window(machine: &Machine) {
     let check = |machine: &Machine| {
-        let report = Db::check_in(&machine.env(), "/db").unwrap();
+        let report = machine.env().check("/db").unwrap();
         assert!(report.is_clean(), "{:?}", report.problems);
         report
     };

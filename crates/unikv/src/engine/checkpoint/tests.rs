@@ -18,9 +18,9 @@ fn open(disk: &SimVfs, dir: impl AsRef<Path>) -> Db {
         vfs: Arc::new(disk.clone()),
         runtime: SimRuntime::new(7),
     };
-    let report = Db::check_in(&env(), dir.as_ref()).unwrap();
+    let report = env().check(dir.as_ref()).unwrap();
     assert!(report.is_clean(), "{:#?}", report.problems);
-    Db::open_in(env(), dir, Options::default()).unwrap()
+    Db::open(dir, Options::default().env(env())).unwrap()
 }
 
 /// What a checkpoint says of its files is so.

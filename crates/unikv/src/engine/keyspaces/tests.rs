@@ -487,13 +487,13 @@ fn a_repair_saves_keyspaces_and_brings_none_back() {
     drop(db);
     let machine = Machine { disk, seed: 12 };
     let options = crate::RepairOptions::default();
-    let report = Db::repair_in(&machine.env(), "/db", "/saved", &options).unwrap();
+    let report = Db::repair("/db", "/saved", &options.clone().env(machine.env())).unwrap();
     assert!(report.is_complete(), "{report:#?}");
     assert_eq!(
         (report.saved, &report.keyspaces[..]),
         (101, &["b".to_owned(), "empty".to_owned()][..])
     );
-    let saved = Db::open_in(machine.env(), "/saved", tiny()).unwrap();
+    let saved = Db::open("/saved", tiny().env(machine.env())).unwrap();
     assert_eq!(saved.keyspaces(), ["default", "b", "empty"]);
     assert_filled(&make(&saved, "b"), 100, 2);
     assert_eq!(
@@ -509,9 +509,9 @@ fn a_repair_saves_keyspaces_and_brings_none_back() {
             machine.disk.write_file(name, b"");
         }
     }
-    let report = Db::repair_in(&machine.env(), "/db", "/found", &options).unwrap();
+    let report = Db::repair("/db", "/found", &options.clone().env(machine.env())).unwrap();
     assert!(!report.is_complete());
-    let found = Db::open_in(machine.env(), "/found", tiny()).unwrap();
+    let found = Db::open("/found", tiny().env(machine.env())).unwrap();
     assert_filled(&make(&found, "recovered-2"), 100, 2);
     assert_eq!(found.get("own").unwrap().as_deref(), Some(&b"value"[..]));
 }

@@ -52,7 +52,7 @@ impl World {
             vfs: Arc::new(disk.clone()),
             runtime: Arc::clone(&self.runtime) as _,
         };
-        Db::open_in(env, "/db", options).unwrap()
+        Db::open("/db", options.env(env)).unwrap()
     }
 
     /// Opens what is left on `disk`, which must show at least `least`, and writes to it.
@@ -70,7 +70,7 @@ impl World {
             vfs: Arc::new(disk.clone()),
             runtime: Arc::clone(&self.runtime) as _,
         };
-        let report = Db::check_in(&env, "/db").unwrap();
+        let report = env.check("/db").unwrap();
         assert!(report.is_clean(), "{:#?}", report.problems);
     }
 

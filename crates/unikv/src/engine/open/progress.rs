@@ -124,7 +124,7 @@ mod tests {
             waits.delay(look);
             Fault::None
         }));
-        let db = Db::open_in(env, "/db", options).unwrap();
+        let db = Db::open("/db", options.env(env)).unwrap();
         machine.disk.clear_faults();
         (runtime.now() - begin, db)
     }

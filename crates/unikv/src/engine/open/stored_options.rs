@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(last, expected);
         // A refused opening changes nothing.
         let env = machine.env();
-        let refused = Db::open_in(env, "/db", Options::default().block_bytes(7)).unwrap_err();
+        let refused = Db::open("/db", Options::default().block_bytes(7).env(env)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert_eq!(opened(Options::default()), expected);
     }
@@ -393,7 +393,7 @@ mod tests {
         db.close().unwrap();
         let open = |budget| {
             let options = Options::default().memory_budget(budget);
-            Db::open_in(machine.env(), "/db", options)
+            Db::open("/db", options.env(machine.env()))
         };
         let asked = 64 << 10;
         let error = open(asked).unwrap_err();

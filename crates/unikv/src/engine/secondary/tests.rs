@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn follow(machine: &Machine) -> Secondary {
-    Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap()
+    Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap()
 }
 
 /// With the clock of the writer.
@@ -26,7 +26,7 @@ fn follow_by(machine: &Machine, runtime: &Arc<SimRuntime>) -> Secondary {
         vfs: Arc::new(machine.disk.clone()),
         runtime: Arc::clone(runtime) as _,
     };
-    Db::open_secondary_in(&env, "/db", SecondaryOptions::default()).unwrap()
+    Db::open_secondary("/db", SecondaryOptions::default().env(env.clone())).unwrap()
 }
 
 /// As a process of its own opens it: no two draw the same numbers.
@@ -455,14 +455,14 @@ fn where_there_is_no_database_there_is_nothing_to_follow() {
     let mut machine = Machine::new(14);
     for _ in 0..2 {
         let none =
-            Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap_err();
+            Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap_err();
         assert_eq!(none.kind(), ErrorKind::NotFound);
         machine.disk.create_dir_all(Path::new("/db")).unwrap();
     }
     let (db, _) = open(&mut machine);
     let secondary = follow(&machine);
     db.close().unwrap();
-    Db::destroy_in(&machine.env(), "/db").unwrap();
+    machine.env().destroy("/db").unwrap();
     assert_eq!(secondary.refresh().unwrap_err().kind(), ErrorKind::NotFound);
     assert!(secondary.stats().error.is_some());
     // Another database in its place is no state of this one.
@@ -561,7 +561,7 @@ fn damage_is_an_error_and_what_was_shown_stays() {
     );
     same(&secondary, &shown);
     let late =
-        Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap_err();
+        Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Corruption);
     // Whole again, it is read.
     assert!(machine.disk.flip_bit(&wal, 8 * (at + 30)));
@@ -581,14 +581,14 @@ fn the_budget_of_a_secondary_is_its_own() {
         db.put(i.to_be_bytes(), [7; 200]).unwrap();
     }
     let options = SecondaryOptions::default().memory_budget(2 << 20);
-    let secondary = Db::open_secondary_in(&machine.env(), "/db", options).unwrap();
+    let secondary = Db::open_secondary("/db", options.env(machine.env())).unwrap();
     assert_eq!(secondary.iter().count(), 3000);
     assert_eq!(secondary.stats().memory.budget, 2 << 20);
     for bad in [
         SecondaryOptions::default().memory_budget(1),
         SecondaryOptions::default().refresh_every(Duration::ZERO),
     ] {
-        let error = Db::open_secondary_in(&machine.env(), "/db", bad).unwrap_err();
+        let error = Db::open_secondary("/db", bad.env(machine.env())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     }
 }
@@ -642,13 +642,13 @@ fn a_secondary_keeps_its_budget_or_names_what_it_needs() {
         batch(&db, 0..count / 2);
         let small = SecondaryOptions::default().memory_budget(1 << 20);
         let refused = |env: &Env| {
-            let error = Db::open_secondary_in(env, "/db", small.clone()).unwrap_err();
+            let error = Db::open_secondary("/db", small.clone().env(env.clone())).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             figure_in(&error)
         };
         let needed = refused(&machine.env());
         let enough = SecondaryOptions::default().memory_budget(needed);
-        let secondary = Db::open_secondary_in(&machine.env(), "/db", enough).unwrap();
+        let secondary = Db::open_secondary("/db", enough.env(machine.env())).unwrap();
         let holds = |secondary: &Secondary, budget: u64| {
             let memory = secondary.stats().memory;
             assert!(memory.total() <= budget, "{len}: {budget} {memory:?}");
@@ -661,7 +661,7 @@ fn a_secondary_keeps_its_budget_or_names_what_it_needs() {
         assert!(figure_in(&error) > needed);
         assert_eq!(secondary.iter().count() as u32, count / 2);
         let all_of_it =
-            Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+            Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap();
         assert_eq!(all_of_it.iter().count() as u32, count);
         db.flush().unwrap();
         secondary.refresh().unwrap();
@@ -676,7 +676,7 @@ fn a_secondary_keeps_its_budget_or_names_what_it_needs() {
         };
         let needed = refused(&killed.env());
         let enough = SecondaryOptions::default().memory_budget(needed);
-        let secondary = Db::open_secondary_in(&killed.env(), "/db", enough).unwrap();
+        let secondary = Db::open_secondary("/db", enough.env(killed.env())).unwrap();
         assert_eq!(secondary.iter().count() as u32, count);
         holds(&secondary, needed);
     }

@@ -101,7 +101,7 @@ fn figures_that_cannot_be_written_are_an_event_and_nothing_else() {
 fn an_interval_that_would_keep_a_thread_busy_is_refused() {
     let machine = Machine::new(3);
     let options = small().publish_stats(Duration::ZERO);
-    let refused = Db::open_in(machine.env(), "/db", options).unwrap_err();
+    let refused = Db::open("/db", options.env(machine.env())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert!(refused.to_string().contains("publish_stats"), "{refused}");
 }

@@ -85,7 +85,7 @@ fn a_read_that_a_close_overtakes_says_so_and_does_not_speak_of_damage() {
 }
 
 fn is_locked(machine: &Machine) -> bool {
-    match Db::open_in(machine.env(), "/db", small()) {
+    match Db::open("/db", small().env(machine.env())) {
         Ok(_) => false,
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::Locked, "{error}");

@@ -339,7 +339,7 @@ fn an_unknown_codec_in_the_manifest_is_refused_with_its_number() {
             file.compression.codecs = crate::codec::Codecs::of_file(0x100);
         }
     });
-    let error = Db::open_in(machine.env(), "/db", Options::default()).unwrap_err();
+    let error = Db::open("/db", Options::default().env(machine.env())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
     assert!(error.to_string().contains("0x100"), "{error}");
     assert!(error.file().is_some());

@@ -4,7 +4,7 @@
 use super::common::{key, rewrite_manifest, version};
 use super::*;
 use crate::Bytes;
-use crate::inspect::{Part, inspect_in};
+use crate::inspect::Part;
 use crate::vfs::Runtime;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,10 @@ use std::time::Duration;
 /// The parts of a file, by what they are.
 fn parts(machine: &Machine, path: &Path) -> Vec<Part> {
     let mut found = Vec::new();
-    inspect_in(&machine.env(), path, &mut |part| found.push(part.clone())).unwrap();
+    machine
+        .env()
+        .inspect(path, &mut |part| found.push(part.clone()))
+        .unwrap();
     found
 }
 
@@ -207,7 +210,7 @@ fn a_manifest_that_drops_the_file_of_a_table_is_refused_and_nothing_is_removed()
     assert_eq!(edit.dropped_record_files.len(), 1);
     manifest.append(&edit).unwrap();
     let before = machine.disk.file_names();
-    let error = Db::open_in(machine.env(), "/db", small()).err().unwrap();
+    let error = Db::open("/db", small().env(machine.env())).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     assert_eq!(error.file(), Some(manifest.path()));
     assert!(error.to_string().contains("is a table and gone"), "{error}");

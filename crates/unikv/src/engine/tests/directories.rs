@@ -14,7 +14,7 @@ fn open(disk: &SimVfs, seed: u64, dir: &str) -> (Db, Arc<SimRuntime>) {
         vfs: Arc::new(disk.clone()),
         runtime: Arc::<SimRuntime>::clone(&runtime),
     };
-    (Db::open_in(env, dir, small()).unwrap(), runtime)
+    (Db::open(dir, small().env(env)).unwrap(), runtime)
 }
 
 /// Puts values that only `owner` has: enough for flushes, merges and new manifests.
@@ -35,7 +35,7 @@ fn check_and_reopen(disk: &SimVfs, dir: &str, model: &Model) {
         vfs: Arc::new(disk.clone()),
         runtime: SimRuntime::new(99),
     };
-    let report = Db::check_in(&env, dir).unwrap();
+    let report = env.check(dir).unwrap();
     assert!(report.is_clean(), "{dir}: {:?}", report.problems);
     same(&open(disk, 98, dir).0, model);
 }
@@ -105,11 +105,11 @@ fn a_moved_directory_goes_on_as_the_same_database_and_leaves_the_one_in_its_plac
         vfs: Arc::new(disk.clone()),
         runtime: SimRuntime::new(3),
     };
-    let refused = Db::open_in(env.clone(), "/moved", small()).unwrap_err();
+    let refused = Db::open("/moved", small().env(env.clone())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Locked);
     db.close().unwrap();
     assert_eq!(
-        Db::open_in(env, "/db", small()).unwrap_err().kind(),
+        Db::open("/db", small().env(env)).unwrap_err().kind(),
         ErrorKind::Locked,
         "closing the first gives nothing of the second back"
     );
@@ -137,7 +137,7 @@ fn a_directory_that_takes_the_place_of_one_that_is_being_destroyed_stays() {
         vfs: Arc::new(disk.clone()),
         runtime,
     };
-    let refused = Db::destroy_in(&env, "/db").unwrap_err();
+    let refused = env.destroy("/db").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Io, "{refused}");
     assert_eq!(disk.file_names(), Vec::<PathBuf>::new());
     assert!(

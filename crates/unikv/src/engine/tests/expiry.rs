@@ -466,7 +466,7 @@ fn opened_at(disk: SimVfs, seed: u64, wall_ms: u64) -> (Db, Arc<SimRuntime>) {
         vfs: Arc::new(disk),
         runtime: runtime.clone(),
     };
-    (Db::open_in(env, "/db", small()).unwrap(), runtime)
+    (Db::open("/db", small().env(env)).unwrap(), runtime)
 }
 
 /// Kills the process and opens the database at a machine whose wall clock says `wall_ms`.

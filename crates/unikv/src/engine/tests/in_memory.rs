@@ -1,12 +1,9 @@
 //! Databases in memory: they work as others do, and leave nothing.
 
 use super::{Model, churn, same, small};
-use crate::backup::Repository;
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::vfs::{Env, MemoryVfs, Vfs};
-use crate::{
-    Batch, Db, Durability, ErrorKind, ExportFile, KeyspaceOptions, Options, SecondaryOptions,
-};
+use crate::{Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, SecondaryOptions};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::path::Path;
@@ -30,7 +27,7 @@ fn a_database_in_memory_touches_no_disk_and_keeps_nothing() {
     let options = options.durability(Durability::Sync);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(1));
     let calls = (disk.calls(), disk.looks());
-    let db = Db::open_in(outside.clone(), "label", options.clone()).unwrap();
+    let db = Db::open("label", options.clone().env(outside.clone())).unwrap();
     for _ in 0..60 {
         churn(&db, &mut model, &mut rng, 50);
         let (key, value) = (format!("large{}", rng.random_range(0..5)), vec![7; 3000]);
@@ -60,12 +57,15 @@ fn a_database_in_memory_touches_no_disk_and_keeps_nothing() {
         "{files} {memory}"
     );
     assert!(!stats.disk_full && stats.ballast_bytes < stats.disk_bytes);
-    let error = Db::open_in(outside.clone(), "label", small().create_if_missing(false));
+    let error = Db::open(
+        "label",
+        small().create_if_missing(false).env(outside.clone()),
+    );
     assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
     db.close().unwrap();
     assert_eq!((disk.calls(), disk.file_names().len()), (calls.0, 0));
     // The next one of the name is another.
-    let next = Db::open_in(outside, "label", options).unwrap();
+    let next = Db::open("label", options.env(outside)).unwrap();
     assert_eq!(next.iter().count(), 0);
 }
 
@@ -74,9 +74,9 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
     let disk = SimVfs::new();
     let (outside, runtime) = env(disk.clone(), 2);
     // The name says nothing about where copies may be.
-    let db = Db::open_in(outside.clone(), "/", small().in_memory(true)).unwrap();
+    let db = Db::open("/", small().in_memory(true).env(outside.clone())).unwrap();
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(2));
-    let repository = Repository::at_in(outside.clone(), "/backups");
+    let repository = outside.clone().repository("/backups");
     for round in 0..3 {
         churn(&db, &mut model, &mut rng, 300);
         db.write(Batch::new().set_commit_tag(round.to_string()))
@@ -92,8 +92,8 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
         let disk = disk.power_cut(crate::vfs::sim::Keep::Nothing);
         for dir in [format!("/copy{round}"), format!("/restored{round}")] {
             let (env, _runtime) = env(disk.clone(), 3);
-            assert!(Db::check_in(&env, &dir).unwrap().is_clean());
-            let own = Db::open_in(env, &dir, Options::default()).unwrap();
+            assert!(env.check(&dir).unwrap().is_clean());
+            let own = Db::open(&dir, Options::default().env(env)).unwrap();
             same(&own, &model);
             assert_eq!(
                 own.commit_tag().as_deref(),
@@ -104,8 +104,8 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
     }
     let made = db.export(.., "/export").unwrap();
     assert_eq!(made.records, model.len() as u64);
-    let into = Db::open_in(outside.clone(), "/into", small().in_memory(true)).unwrap();
-    into.import(&ExportFile::open_in(outside, "/export").unwrap())
+    let into = Db::open("/into", small().in_memory(true).env(outside.clone())).unwrap();
+    into.import(&outside.open_export("/export").unwrap())
         .unwrap();
     same(&into, &model);
 }
@@ -115,7 +115,7 @@ fn a_file_system_in_memory_that_is_kept_serves_like_a_disk() {
     let files = MemoryVfs::default();
     let open = |seed| {
         let (env, runtime) = env(files.clone(), seed);
-        let db = Db::open_in(env, "/db", small()).unwrap();
+        let db = Db::open("/db", small().env(env)).unwrap();
         (db, runtime)
     };
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(3));
@@ -128,13 +128,12 @@ fn a_file_system_in_memory_that_is_kept_serves_like_a_disk() {
         }
         let space = db.keyspace("more", KeyspaceOptions::default()).unwrap();
         space.put("round", round.to_string()).unwrap();
-        let locked = Db::open_in(env(files.clone(), 99).0, "/db", small()).unwrap_err();
+        let locked = Db::open("/db", small().env(env(files.clone(), 99).0)).unwrap_err();
         assert_eq!(locked.kind(), ErrorKind::Locked);
         assert!(locked.to_string().contains(&std::process::id().to_string()));
-        let followed = Db::open_secondary_in(
-            &env(files.clone(), 98).0,
+        let followed = Db::open_secondary(
             "/db",
-            SecondaryOptions::default(),
+            SecondaryOptions::default().env(env(files.clone(), 98).0.clone()),
         );
         if round % 2 == 0 {
             assert_eq!(followed.unwrap_err().kind(), ErrorKind::Incompatible);
@@ -144,7 +143,7 @@ fn a_file_system_in_memory_that_is_kept_serves_like_a_disk() {
             drop((space, db));
         }
         let (env, _runtime) = env(files.clone(), 97);
-        assert!(Db::check_in(&env, "/db").unwrap().is_clean());
+        assert!(env.check("/db").unwrap().is_clean());
     }
     let (db, _) = open(50);
     let expires = crate::WriteOptions::default().ttl(Duration::from_secs(5));
@@ -152,11 +151,11 @@ fn a_file_system_in_memory_that_is_kept_serves_like_a_disk() {
     db.checkpoint("/copy").unwrap();
     drop(db);
     let (env, _runtime) = env(files.clone(), 96);
-    let copy = Db::open_in(env.clone(), "/copy", small()).unwrap();
+    let copy = Db::open("/copy", small().env(env.clone())).unwrap();
     assert!(copy.ttl("expires").unwrap().is_some());
     copy.close().unwrap();
-    Db::destroy_in(&env, "/copy").unwrap();
-    Db::destroy_in(&env, "/db").unwrap();
+    env.destroy("/copy").unwrap();
+    env.destroy("/db").unwrap();
     assert_eq!(files.list(Path::new("/")).unwrap(), Vec::<String>::new());
     assert_eq!(files.bytes(), 0);
 }

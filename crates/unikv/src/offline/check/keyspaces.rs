@@ -49,9 +49,9 @@ pub(super) fn one_keyspace(
 
 #[cfg(test)]
 mod tests {
+    use crate::KeyspaceOptions;
     use crate::engine::tests::common::rewrite_manifest;
     use crate::engine::tests::{Machine, small};
-    use crate::{Db, KeyspaceOptions};
 
     /// In the log, in a table and in a key table.
     #[test]
@@ -73,7 +73,7 @@ mod tests {
                 disk,
                 seed: state + 10,
             };
-            let check = || Db::check_in(&machine.env(), "/db").unwrap();
+            let check = || machine.env().check("/db").unwrap();
             assert!(check().is_clean(), "{:#?}", check());
             rewrite_manifest(&machine, |edit| {
                 edit.keyspaces.clear();

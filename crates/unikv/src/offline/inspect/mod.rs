@@ -88,16 +88,21 @@ pub struct Inspection {
 /// `Io` if the file cannot be read, `Incompatible` if it is none of a database. What is damaged is
 /// no error.
 pub fn inspect(path: impl AsRef<Path>, visit: &mut dyn FnMut(&Part)) -> Result<Inspection> {
-    inspect_in(&Env::os(), path, visit)
+    Env::os().inspect(path, visit)
 }
 
-/// As [`inspect`], on the given file system.
-pub fn inspect_in(
-    env: &Env,
-    path: impl AsRef<Path>,
-    visit: &mut dyn FnMut(&Part),
-) -> Result<Inspection> {
-    let path = path.as_ref();
+impl Env {
+    /// Walks over a file, as [`inspect`] does. Errors as there.
+    pub fn inspect(
+        &self,
+        path: impl AsRef<Path>,
+        visit: &mut dyn FnMut(&Part),
+    ) -> Result<Inspection> {
+        walk(self, path.as_ref(), visit)
+    }
+}
+
+fn walk(env: &Env, path: &Path, visit: &mut dyn FnMut(&Part)) -> Result<Inspection> {
     let io = |e| Error::io("read this file", path, e);
     let file = env.vfs.open(path, Access::Sequential).map_err(io)?;
     let len = file.len().map_err(io)?;

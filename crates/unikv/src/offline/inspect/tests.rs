@@ -16,7 +16,9 @@ fn env(disk: &SimVfs) -> Env {
 
 fn look(disk: &SimVfs, path: &Path) -> (Inspection, Vec<Part>) {
     let mut parts = Vec::new();
-    let seen = inspect_in(&env(disk), path, &mut |part| parts.push(part.clone())).unwrap();
+    let seen = env(disk)
+        .inspect(path, &mut |part| parts.push(part.clone()))
+        .unwrap();
     (seen, parts)
 }
 
@@ -249,9 +251,9 @@ fn after_a_damaged_record_the_next_is_found() {
 fn strangers_are_refused() {
     let disk = SimVfs::new();
     disk.write_file(Path::new("/notes.txt"), b"hello");
-    let error = inspect_in(&env(&disk), "/notes.txt", &mut |_| ()).unwrap_err();
+    let error = env(&disk).inspect("/notes.txt", &mut |_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Incompatible);
-    let error = inspect_in(&env(&disk), "/none", &mut |_| ()).unwrap_err();
+    let error = env(&disk).inspect("/none", &mut |_| ()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
 }
 
@@ -265,6 +267,6 @@ fn opening_needs_no_database() {
         alone.write_file(&name, &bytes);
         assert_eq!(look(&alone, &name), look(&disk, &path));
     }
-    let db = Db::open_in(env(&disk), "/db", small()).unwrap();
+    let db = Db::open("/db", small().env(env(&disk))).unwrap();
     assert_eq!(db.get("x").unwrap().as_deref(), Some(&b"1"[..]));
 }

@@ -81,6 +81,13 @@ impl RepairOptions {
         self
     }
 
+    /// The file system and the runtime of both databases. Default: the system's.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> RepairOptions {
+        self.options = self.options.env(env);
+        self
+    }
+
     /// Only report; the target directory serves for sorting and is removed again. Default: false.
     #[must_use]
     pub fn dry_run(mut self, yes: bool) -> RepairOptions {
@@ -98,12 +105,8 @@ impl RepairOptions {
 }
 
 /// Salvages the database in `dir` into the new directory `to`.
-pub(crate) fn repair(
-    env: &Env,
-    dir: &Path,
-    to: &Path,
-    options: &RepairOptions,
-) -> Result<RepairReport> {
+pub(crate) fn repair(dir: &Path, to: &Path, options: &RepairOptions) -> Result<RepairReport> {
+    let env = &options.options.env.clone().unwrap_or_else(Env::os);
     let begin = env.runtime.now();
     let (dir, to) = (
         &named_path::directory(dir)?,

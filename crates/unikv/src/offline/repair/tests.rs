@@ -32,11 +32,11 @@ fn database(seed: u64) -> (Machine, Model) {
 }
 
 fn repaired(machine: &Machine) -> Result<RepairReport> {
-    Db::repair_in(&machine.env(), "/db", "/new", &RepairOptions::default())
+    Db::repair("/db", "/new", &RepairOptions::default().env(machine.env()))
 }
 
 fn salvaged(machine: &Machine) -> Db {
-    Db::open_in(machine.env(), "/new", Options::default()).unwrap()
+    Db::open("/new", Options::default().env(machine.env())).unwrap()
 }
 
 /// The files of the damaged database whose names end so, in the order of their numbers.
@@ -64,9 +64,9 @@ fn left_in_target(disk: &SimVfs) -> usize {
 fn options_that_cannot_be_read_are_not_carried_over_and_those_of_a_newer_release_are_refused() {
     let (machine, model) = database(1);
     rewrite_manifest(&machine, |edit| edit.options = Some(vec![1, 2, 3]));
-    let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
+    let refused = Db::open("/db", small().env(machine.env())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
-    let checked = Db::check_in(&machine.env(), "/db").unwrap();
+    let checked = machine.env().check("/db").unwrap();
     assert!(!checked.is_clean(), "{checked:#?}");
     let report = repaired(&machine).unwrap();
     assert!(
@@ -79,7 +79,7 @@ fn options_that_cannot_be_read_are_not_carried_over_and_those_of_a_newer_release
     // A field that a reader must know, with a number that none has yet.
     let newer = vec![0xff, 0x80, 1, 0, 0, 0, 9];
     rewrite_manifest(&machine, |edit| edit.options = Some(newer));
-    let refused = Db::check_in(&machine.env(), "/db").unwrap_err();
+    let refused = machine.env().check("/db").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     let refused = repaired(&machine).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
@@ -105,7 +105,7 @@ fn a_file_that_another_user_keeps_to_himself_is_not_taken_for_lost() {
             // It was not needed.
             Ok(report) => {
                 assert!(report.is_complete(), "{}: {report:#?}", path.display());
-                Db::destroy_in(&machine.env(), "/new").unwrap();
+                machine.env().destroy("/new").unwrap();
             }
         }
         assert_eq!(left_in_target(&machine.disk), 0, "{}", path.display());
@@ -129,7 +129,7 @@ fn where_the_lock_file_is_out_of_reach_somebody_may_be_writing() {
     assert_eq!(refused.file(), Some(Path::new("/db/LOCK")), "{refused}");
     machine.disk.remove(Path::new("/db/LOCK")).unwrap();
     assert!(repaired(&machine).unwrap().is_complete());
-    Db::destroy_in(&machine.env(), "/new").unwrap();
+    machine.env().destroy("/new").unwrap();
     refuse(std::io::ErrorKind::ReadOnlyFilesystem);
     assert!(repaired(&machine).unwrap().is_complete());
     machine.disk.clear_faults();
@@ -145,7 +145,7 @@ fn of_edits_that_contradict_each_other_the_first_ones_count() {
         ..VersionEdit::default()
     };
     manifest.append(&contradicts).unwrap();
-    let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
+    let refused = Db::open("/db", small().env(machine.env())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Corruption, "{refused}");
     let report = repaired(&machine).unwrap();
     assert_eq!(report.trust, RepairTrust::ManifestPrefix);
@@ -247,10 +247,10 @@ fn what_expires_is_saved_with_its_time_and_what_has_expired_does_not_come_back()
             vfs: Arc::new(machine.disk.clone()),
             runtime: runtime.clone(),
         };
-        let report = Db::repair_in(&env, "/db", "/new", &RepairOptions::default()).unwrap();
+        let report = Db::repair("/db", "/new", &RepairOptions::default().env(env.clone())).unwrap();
         assert!(report.saved >= 27, "{report:#?}");
         runtime.delay(Duration::from_secs(50));
-        let db = Db::open_in(env, "/new", Options::default()).unwrap();
+        let db = Db::open("/new", Options::default().env(env)).unwrap();
         for place in places {
             for len in [10, 300, 3000] {
                 let value = |what: &str| db.get(key(place, len, what)).unwrap();
@@ -273,7 +273,7 @@ fn what_expires_is_saved_with_its_time_and_what_has_expired_does_not_come_back()
             assert_eq!(db.get(key(place, 300, "short")).unwrap(), None);
         }
         db.close().unwrap();
-        let report = Db::check_in(&machine.env(), "/new").unwrap();
+        let report = machine.env().check("/new").unwrap();
         assert!(report.is_clean(), "{:#?}", report.problems);
     }
 }
@@ -286,10 +286,10 @@ fn an_unfinished_repair_is_neither_salvaged_nor_clean() {
     let refused = repaired(&machine).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     assert_eq!(refused.file(), Some(commit_tag));
-    let refused = Db::check_in(&machine.env(), "/db").unwrap_err();
+    let refused = machine.env().check("/db").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     let options = crate::SecondaryOptions::default();
-    let refused = Db::open_secondary_in(&machine.env(), "/db", options).unwrap_err();
+    let refused = Db::open_secondary("/db", options.env(machine.env())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Incompatible, "{refused}");
     assert_eq!(left_in_target(&machine.disk), 0);
 }
@@ -319,7 +319,7 @@ fn no_mark_is_carried_over_from_after_a_batch_that_is_left_out() {
         assert_eq!(of_large.len(), 1, "{of_large:?}");
         machine.disk.remove(&of_large[0]).unwrap();
         let options = RepairOptions::default().partial_batches(parts);
-        let report = Db::repair_in(&machine.env(), "/db", "/new", &options).unwrap();
+        let report = Db::repair("/db", "/new", &options.clone().env(machine.env())).unwrap();
         assert_eq!(report.log.batches_dropped, 1, "{report:#?}");
         assert_eq!(report.commit_tag.as_deref(), Some(&b"first"[..]));
     }

@@ -42,10 +42,10 @@ const FREE_BYTES: u64 = 1 << 50;
 ///
 /// let files = MemoryVfs::default();
 /// let env = || Env { vfs: Arc::new(files.clone()), ..Env::os() };
-/// let db = Db::open_in(env(), "/fruit", Options::default())?;
+/// let db = Db::open("/fruit", Options::default().env(env()))?;
 /// db.put("apple", "red")?;
 /// db.close()?;
-/// let db = Db::open_in(env(), "/fruit", Options::default())?;
+/// let db = Db::open("/fruit", Options::default().env(env()))?;
 /// assert_eq!(db.get("apple")?.as_deref(), Some(&b"red"[..]));
 /// # unikv::Result::Ok(())
 /// ```

@@ -374,7 +374,7 @@ fn damage_in_a_run_costs_at_most_one_scan_and_no_data() {
                 vfs: Arc::new(damaged.disk.clone()),
                 runtime: crate::vfs::sim::SimRuntime::new(1),
             };
-            assert!(!Db::check_in(&env, "/db").unwrap().is_clean(), "bit {bit}");
+            assert!(!env.check("/db").unwrap().is_clean(), "bit {bit}");
             let (db, _) = damaged.open(eager());
             let mut seen = Vec::new();
             for entry in db.iter() {

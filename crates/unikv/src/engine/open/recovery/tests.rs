@@ -55,7 +55,7 @@ fn contents(disk: &SimVfs) -> BTreeMap<PathBuf, Vec<u8>> {
 /// The error of an opening, which has changed nothing.
 fn refused(machine: &Machine) -> Error {
     let before = contents(&machine.disk);
-    let error = Db::open_in(machine.env(), "/db", small()).err().unwrap();
+    let error = Db::open("/db", small().env(machine.env())).err().unwrap();
     assert_eq!(contents(&machine.disk), before, "{error}");
     error
 }
@@ -137,7 +137,7 @@ fn files_that_use_what_a_newer_release_can_do_are_refused_by_name() {
         let mut file = PathBuf::new();
         rewrite_manifest(&machine, |edit| file = change(edit));
         refused_as_newer(&machine, &file, what);
-        let error = Db::check_in(&machine.env(), "/db").unwrap_err();
+        let error = machine.env().check("/db").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
         assert_eq!(error.file(), Some(&*file), "{error}");
     }
@@ -246,11 +246,11 @@ fn with_write(pristine: &Machine, count: u32, ops: &[u8]) -> (Machine, PathBuf) 
 /// A check refuses it, too, and a repair does not take it for damage that it may leave out.
 fn refused_and_never_dropped(machine: &Machine, segment: &Path, what: &str) {
     refused_as_newer(machine, segment, what);
-    let checked = Db::check_in(&machine.env(), "/db").unwrap_err();
+    let checked = machine.env().check("/db").unwrap_err();
     assert_eq!(checked.kind(), ErrorKind::Incompatible, "{checked}");
     assert!(checked.to_string().contains(what), "{checked}");
     let options = RepairOptions::default();
-    let repaired = Db::repair_in(&machine.env(), "/db", "/new", &options);
+    let repaired = Db::repair("/db", "/new", &options.clone().env(machine.env()));
     let error = repaired.err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
     assert_eq!(error.file(), Some(segment), "{error}");
@@ -309,7 +309,7 @@ fn log_records_that_say_another_number_of_operations_or_malformed_ones_are_damag
     for (count, ops, what) in cases {
         let (machine, segment) = with_write(&pristine, count, ops);
         refused_as_damaged(&machine, &segment, what);
-        let report = Db::check_in(&machine.env(), "/db").unwrap();
+        let report = machine.env().check("/db").unwrap();
         assert!(report.problems[0].what.contains(what), "{report:?}");
     }
 }

@@ -1,6 +1,5 @@
 //! Copies that a secondary makes while another database handle writes, on one simulated disk.
 
-use crate::backup::Repository;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::sim::{Call, Fault, Keep, Op, SimRuntime, SimVfs};
@@ -22,14 +21,14 @@ fn env(disk: &SimVfs) -> Env {
 }
 
 fn follow(machine: &Machine) -> Secondary {
-    Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap()
+    Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap()
 }
 
 /// Opens a copy on `disk`, after a check.
 fn open(disk: &SimVfs, dir: impl AsRef<Path>) -> Db {
-    let report = Db::check_in(&env(disk), dir.as_ref()).unwrap();
+    let report = env(disk).check(dir.as_ref()).unwrap();
     assert!(report.is_clean(), "{:#?}", report.problems);
-    let db = Db::open_in(env(disk), dir, Options::default()).unwrap();
+    let db = Db::open(dir, Options::default().env(env(disk))).unwrap();
     assert_eq!(db.recovery().wal_cut, None);
     db
 }
@@ -199,7 +198,7 @@ fn backups_of_a_secondary_share_files_with_those_of_the_database() {
     let machine = Machine::new(26);
     let (db, _runtime) = machine.open(small());
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(26));
-    let repository = Repository::at_in(env(&machine.disk), "/backups");
+    let repository = env(&machine.disk).repository("/backups");
     churn(&db, &mut model, &mut rng, 600);
     db.flush().unwrap();
     let first = repository.back_up(&db).unwrap();
@@ -221,12 +220,13 @@ fn backups_of_a_secondary_share_files_with_those_of_the_database() {
     for (number, model) in points {
         assert!(repository.verify(number).unwrap().is_sound());
         let disk = machine.disk.power_cut(Keep::Nothing);
-        Repository::at_in(env(&disk), "/backups")
+        env(&disk)
+            .repository("/backups")
             .restore(number, "/restored")
             .unwrap();
         same(&open(&disk, "/restored"), &model);
     }
-    let inside = Repository::at_in(env(&machine.disk), "/db/backups");
+    let inside = env(&machine.disk).repository("/db/backups");
     let error = inside.back_up_secondary(&secondary).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }

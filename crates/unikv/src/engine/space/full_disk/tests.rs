@@ -433,7 +433,7 @@ fn the_ballast_follows_the_data() {
 
     // A reopening keeps it; with less data than that it shrinks.
     db.close().unwrap();
-    let report = Db::check_in(&machine.env(), "/db").unwrap();
+    let report = machine.env().check("/db").unwrap();
     assert_eq!((ballast(&machine), report.ballast_bytes), (most, most));
     let (db, runtime) = machine.open(options());
     runtime.run_until_idle();
@@ -455,7 +455,7 @@ fn the_ballast_follows_the_data() {
 fn a_new_database_on_a_full_disk_is_refused_cleanly() {
     let machine = Machine::new(14);
     machine.disk.set_free_space(Some(0));
-    let refused = Db::open_in(machine.env(), "/db", small()).unwrap_err();
+    let refused = Db::open("/db", small().env(machine.env())).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::DiskFull);
     machine.disk.set_free_space(None);
     let (db, _runtime) = machine.open(small());
@@ -718,7 +718,7 @@ fn a_database_is_opened_where_no_byte_is_free() {
         model.insert(b"new".to_vec(), b"value".to_vec());
         same(&db, &model);
         let secondary =
-            Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+            Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap();
         assert_eq!(secondary.iter().count(), model.len());
         db.close().unwrap();
         machine.check();
@@ -845,10 +845,10 @@ fn who_only_reads_leaves_the_ballast_and_all_else() {
     let before = machine.disk.file_names();
     assert!(ballast(&machine) > 0);
     let secondary =
-        Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+        Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap();
     assert_eq!(secondary.get("key").unwrap().as_deref(), Some(&b"1"[..]));
     assert!(secondary.database_stats().unwrap().ballast_bytes > 0);
-    assert!(Db::check_in(&machine.env(), "/db").unwrap().is_clean());
+    assert!(machine.env().check("/db").unwrap().is_clean());
     assert_eq!(machine.disk.file_names(), before);
 }
 

@@ -310,9 +310,9 @@ fn a_value_that_the_log_names_and_that_is_missing_or_changed_is_reported() {
             vfs: std::sync::Arc::new(disk.clone()),
             runtime: crate::vfs::sim::SimRuntime::new(1),
         };
-        let report = Db::check_in(&env, "/db").unwrap();
+        let report = env.check("/db").unwrap();
         assert!(report.problems.iter().any(|p| p.file == path), "{report:?}");
-        Db::open_in(env, "/db", small())
+        Db::open("/db", small().env(env))
     };
     let bytes = killed.read_file(&path).unwrap();
     killed.remove(&path).unwrap();

@@ -140,7 +140,7 @@ fn streams_and_parts_of_values_are_the_values_whatever_becomes_of_them() {
             drop((transaction, snapshot, reader));
             db.close().unwrap();
         }
-        let report = Db::check_in(&machine.env(), "/db").unwrap();
+        let report = machine.env().check("/db").unwrap();
         assert!(report.problems.is_empty(), "{report:?}");
     }
 }

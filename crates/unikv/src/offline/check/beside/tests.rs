@@ -63,7 +63,7 @@ fn at_each_look(seed: u64, read: impl Fn(&Machine)) -> u64 {
 #[test]
 fn a_check_finds_nothing_wrong_whenever_another_process_opens_the_database() {
     let looks = at_each_look(51, |machine| {
-        let report = Db::check_in(&machine.env(), "/db").unwrap();
+        let report = machine.env().check("/db").unwrap();
         assert!(report.is_clean(), "{:#?}", report.problems);
     });
     assert!(looks > 20, "{looks}");
@@ -72,7 +72,7 @@ fn a_check_finds_nothing_wrong_whenever_another_process_opens_the_database() {
 #[test]
 fn a_secondary_shows_all_whenever_another_process_opens_the_database() {
     let looks = at_each_look(53, |machine| {
-        let db = Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+        let db = Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap();
         let found = db.iter().map(Result::unwrap).collect::<Vec<_>>().len();
         assert!((60..=61).contains(&found), "{found}");
     });

@@ -4,7 +4,7 @@ use super::KnownKeyspaces;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::engine::tests::common::{rewrite_manifest, version};
 use crate::engine::tests::{Machine, small};
-use crate::offline::inspect::{Part, inspect_in};
+use crate::offline::inspect::Part;
 use crate::offline::repair::files::holes::{Hole, past};
 use crate::vfs::Vfs;
 use crate::{Batch, Db, KeyspaceOptions, Options, RepairOptions, RepairReport, RepairTrust};
@@ -28,16 +28,16 @@ fn database(seed: u64, names: &[&str]) -> Machine {
 /// A repair, of which a dry run reports the same.
 fn repaired(machine: &Machine) -> RepairReport {
     let dry = RepairOptions::default().dry_run(true);
-    let dry = Db::repair_in(&machine.env(), "/db", "/new", &dry).unwrap();
+    let dry = Db::repair("/db", "/new", &dry.clone().env(machine.env())).unwrap();
     let wet = RepairOptions::default();
-    let wet = Db::repair_in(&machine.env(), "/db", "/new", &wet).unwrap();
+    let wet = Db::repair("/db", "/new", &wet.clone().env(machine.env())).unwrap();
     assert_eq!(dry.keyspaces, wet.keyspaces);
     assert_eq!((dry.saved, dry.in_doubt), (wet.saved, wet.in_doubt));
     wet
 }
 
 fn salvaged(machine: &Machine) -> Db {
-    Db::open_in(machine.env(), "/new", Options::default()).unwrap()
+    Db::open("/new", Options::default().env(machine.env())).unwrap()
 }
 
 /// All records of all keyspaces, as `keyspace key=value`.
@@ -64,7 +64,7 @@ fn files(machine: &Machine, what: &str) -> Vec<PathBuf> {
 fn places(machine: &Machine, path: &Path, is_it: impl Fn(&Part) -> bool) -> Vec<u64> {
     let mut places = Vec::new();
     let mut visit = |part: &Part| places.extend(is_it(part).then_some(part.offset));
-    inspect_in(&machine.env(), path, &mut visit).unwrap();
+    machine.env().inspect(path, &mut visit).unwrap();
     places
 }
 

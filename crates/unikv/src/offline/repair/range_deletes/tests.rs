@@ -40,8 +40,8 @@ fn database(seed: u64) -> (Machine, Model) {
 }
 
 fn repaired(machine: &Machine, options: &RepairOptions) -> (RepairReport, Model) {
-    let report = Db::repair_in(&machine.env(), "/db", "/new", options).unwrap();
-    let db = Db::open_in(machine.env(), "/new", Options::default()).unwrap();
+    let report = Db::repair("/db", "/new", &options.clone().env(machine.env())).unwrap();
+    let db = Db::open("/new", Options::default().env(machine.env())).unwrap();
     let pairs = db.iter().map(|pair| {
         let (key, value) = pair.unwrap();
         (key.to_vec(), value.to_vec())
@@ -272,9 +272,9 @@ fn keys_of_another_keyspace_are_not_concerned() {
             lose_manifest(&machine);
         }
         let to = (&machine.env(), "/db", "/new");
-        let report = Db::repair_in(to.0, to.1, to.2, &RepairOptions::default()).unwrap();
+        let report = Db::repair(to.1, to.2, &RepairOptions::default().env(to.0.clone())).unwrap();
         assert_eq!(report.saved, 10, "{report:#?}");
-        let db = Db::open_in(machine.env(), "/new", Options::default()).unwrap();
+        let db = Db::open("/new", Options::default().env(machine.env())).unwrap();
         assert_eq!(db.iter().count(), 1);
         let names = db.keyspaces();
         let name = names.iter().find(|name| *name != "default").unwrap();

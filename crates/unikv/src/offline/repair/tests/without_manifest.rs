@@ -52,7 +52,7 @@ fn what_an_ingested_table_removes_is_in_doubt() {
     lose_manifest(&machine);
     let env = machine.env();
     env.runtime.delay(Duration::from_secs(50));
-    let report = Db::repair_in(&env, "/db", "/new", &RepairOptions::default()).unwrap();
+    let report = Db::repair("/db", "/new", &RepairOptions::default().env(env.clone())).unwrap();
     let is_there = |i: u32| salvaged(&machine).get(key(i)).unwrap().is_some();
     let came_back = [5, 6].into_iter().filter(|i| is_there(*i)).count() as u64;
     assert!(report.in_doubt >= came_back, "{came_back}: {report:#?}");
@@ -106,9 +106,9 @@ fn values_whose_key_table_is_missing_are_uncertain_although_others_point_into_th
     drop(db);
     let env = machine.env();
     let all = RepairOptions::default().include_uncertain(true);
-    Db::repair_in(&env, "/db", "/all", &all).unwrap();
+    Db::repair("/db", "/all", &all.clone().env(env.clone())).unwrap();
     same(
-        &Db::open_in(env, "/all", Options::default()).unwrap(),
+        &Db::open("/all", Options::default().env(env)).unwrap(),
         &model,
     );
 }

@@ -319,7 +319,7 @@ fn what_an_opening_would_find_due_is_listed_by_the_files() {
     (0..2000_u32).for_each(|i| db.put(i.to_be_bytes(), vec![7; 300]).unwrap());
     db.compact().unwrap();
     let secondary =
-        || Db::open_secondary_in(&machine.env(), "/db", SecondaryOptions::default()).unwrap();
+        || Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap();
     assert_eq!(secondary().due_jobs(), []);
     db.close().unwrap();
     let (db, _) = machine.open(roomy().partition_bytes(64 << 10));
