@@ -123,7 +123,7 @@ impl EngineArgs {
         let mut options = Options::default().publish_stats(PUBLISH_EVERY);
         for name in &self.unset {
             // As the options of the command line are written, too.
-            options = options.unset(&name.replace('-', "_"))?;
+            options = options.unset(name.replace('-', "_").parse()?);
         }
         if let Some(bytes) = self.memory_budget {
             options = options.memory_budget(bytes);

@@ -173,7 +173,7 @@ pub use offline::repair::report::{
 };
 pub use options::{
     Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, SecondaryOptions,
-    WriteOptions,
+    StoredOption, WriteOptions,
 };
 pub use txn::Isolation;
 pub use txn::single::Mismatch;

@@ -11,13 +11,13 @@ mod stored;
 mod write;
 
 use crate::codec::Compression;
-use crate::error::Result;
 use crate::events::{Listener, OnProgress};
 use crate::vfs::Env;
 pub use effective::EffectiveOptions;
 pub use keyspace::KeyspaceOptions;
 pub use secondary::SecondaryOptions;
 use std::time::Duration;
+pub use stored::StoredOption;
 pub(crate) use stored::StoredOptions;
 pub use write::WriteOptions;
 
@@ -84,7 +84,7 @@ pub struct Options {
     /// What the caller has set of the options that are stored.
     pub(crate) asked: StoredOptions,
     /// The stored options that are to be forgotten.
-    pub(crate) unset: Vec<&'static str>,
+    pub(crate) unset: Vec<StoredOption>,
     pub(crate) listener: Option<Listener>,
     pub(crate) latencies: bool,
     pub(crate) slow_after: Option<Duration>,
@@ -357,30 +357,28 @@ impl Options {
         self
     }
 
-    /// Forgets an option, by the name of its method: the database stores it no longer, and its
-    /// default holds from this opening on, unless the method is called afterwards.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is no option of this name that is stored.
+    /// Forgets an option: the database stores it no longer, and its default holds from this opening
+    /// on, unless its method is called afterwards.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("unikv-unset-{}", std::process::id()));
-    /// use unikv::{Db, Options};
+    /// use unikv::{Db, Options, StoredOption};
     ///
     /// Db::open(&dir, Options::default().block_bytes(16 << 10))?.close()?;
     /// let db = Db::open(&dir, Options::default())?;
     /// assert_eq!(db.options().block_bytes, 16 << 10);
     /// db.close()?;
-    /// let db = Db::open(&dir, Options::default().unset("block_bytes")?)?;
+    /// let db = Db::open(&dir, Options::default().unset(StoredOption::BlockBytes))?;
     /// assert_eq!(db.options().block_bytes, 4096);
     /// # db.close()?;
     /// # Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
-    pub fn unset(mut self, option: &str) -> Result<Options> {
-        let name = self.asked.unset(option)?;
-        self.unset.push(name);
-        Ok(self)
+    #[must_use]
+    pub fn unset(mut self, option: StoredOption) -> Options {
+        self.asked.forget(option);
+        self.unset.push(option);
+        self
     }
 
     /// How long values live in the default keyspace that are written from now on, if the write does

@@ -147,7 +147,7 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
 
 /// Forgets an option that databases store.
 fn unset(options: &mut Options, name: &str) -> Outcome<()> {
-    options.engine = options.engine.clone().unset(name)?;
+    options.engine = options.engine.clone().unset(name.parse()?);
     // The options of a keyspace can be set, not forgotten.
     options
         .not_for_keyspaces
@@ -267,8 +267,8 @@ mod tests {
             unset(&mut options, name).unwrap();
         }
         let expected = unikv::Options::default().create_if_missing(false);
-        let expected = expected.unset("memory_budget").unwrap();
-        let expected = expected.unset("block_bytes").unwrap();
+        let expected = expected.unset(unikv::StoredOption::MemoryBudget);
+        let expected = expected.unset(unikv::StoredOption::BlockBytes);
         assert_eq!(options.for_opening(), expected);
         // What a cache and write buffers stand for is forgotten, too.
         (options.cache, options.write_buffer) = (Some(1 << 30), Some(1 << 20));

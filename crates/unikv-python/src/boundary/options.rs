@@ -114,7 +114,7 @@ fn unset(mut options: Options, names: &Bound<'_, PyAny>) -> Result<Options, Faul
         .extract()
         .map_err(|_| no_value("unset", names, expected))?;
     for name in all {
-        options = options.unset(&name)?;
+        options = options.unset(name.parse()?);
     }
     Ok(options)
 }

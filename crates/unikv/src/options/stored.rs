@@ -3,19 +3,49 @@
 use super::Clustering;
 use crate::codec::Compression;
 use crate::error::{Error, Result};
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Declares the options, each of which is there if it was set.
 macro_rules! stored {
-    ($($name:ident: $of:ty,)*) => {
+    ($($name:ident: $of:ty = $variant:ident,)*) => {
         /// The options that are stored in a database, each if it is set.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub(crate) struct StoredOptions {
             $(pub(crate) $name: Option<$of>,)*
         }
 
-        /// The names of the options that a database stores.
-        const NAMES: &[&str] = &[$(stringify!($name),)*];
+        /// An option that a database stores: see [`Options::unset`](crate::Options::unset). Its
+        /// name as a text is that of the method.
+        ///
+        /// ```
+        /// use unikv::StoredOption;
+        ///
+        /// assert_eq!("block_bytes".parse::<StoredOption>()?, StoredOption::BlockBytes);
+        /// assert_eq!(StoredOption::BlockBytes.name(), "block_bytes");
+        /// # unikv::Result::Ok(())
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum StoredOption {
+            $(
+                #[doc = concat!("That of [`Options::", stringify!($name), "`](crate::Options::", stringify!($name), ").")]
+                $variant,
+            )*
+        }
+
+        impl StoredOption {
+            /// All of them.
+            pub const ALL: &[StoredOption] = &[$(StoredOption::$variant,)*];
+
+            /// The name of its method.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(StoredOption::$variant => stringify!($name),)*
+                }
+            }
+        }
 
         impl StoredOptions {
             /// These, and those of `others` that are not set here.
@@ -31,11 +61,9 @@ macro_rules! stored {
                 set.into_iter().flatten().collect()
             }
 
-            /// Forgets the option of this name, if there is one.
-            fn forget(&mut self, option: &str) {
+            pub(super) fn forget(&mut self, option: StoredOption) {
                 match option {
-                    $(stringify!($name) => self.$name = None,)*
-                    _ => {}
+                    $(StoredOption::$variant => self.$name = None,)*
                 }
             }
         }
@@ -43,40 +71,48 @@ macro_rules! stored {
 }
 
 stored! {
-    memory_budget: u64,
-    memtable_bytes: u64,
-    unsorted_bytes: u64,
-    partition_bytes: u64,
-    inline_value_bytes: u32,
-    max_space_amp: f64,
-    clustering: Clustering,
-    key_table_bytes: u64,
-    block_bytes: u32,
-    scan_merge_limit: u32,
-    compression: Compression,
-    default_ttl: Duration,
-    change_window_bytes: u64,
+    memory_budget: u64 = MemoryBudget,
+    memtable_bytes: u64 = MemtableBytes,
+    unsorted_bytes: u64 = UnsortedBytes,
+    partition_bytes: u64 = PartitionBytes,
+    inline_value_bytes: u32 = InlineValueBytes,
+    max_space_amp: f64 = MaxSpaceAmp,
+    clustering: Clustering = Clustering,
+    key_table_bytes: u64 = KeyTableBytes,
+    block_bytes: u32 = BlockBytes,
+    scan_merge_limit: u32 = ScanMergeLimit,
+    compression: Compression = Compression,
+    default_ttl: Duration = DefaultTtl,
+    change_window_bytes: u64 = ChangeWindowBytes,
 }
 
 impl StoredOptions {
-    /// These without those of some names.
-    pub(super) fn without(&self, names: &[&'static str]) -> StoredOptions {
+    /// These without some.
+    pub(super) fn without(&self, options: &[StoredOption]) -> StoredOptions {
         let mut left = self.clone();
-        names.iter().for_each(|name| left.forget(name));
+        options.iter().for_each(|option| left.forget(*option));
         left
     }
+}
 
-    /// Forgets the option of this name, which is returned.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if no option that is stored has the name.
-    pub(super) fn unset(&mut self, option: &str) -> Result<&'static str> {
-        let name = NAMES.iter().find(|name| **name == option);
-        let name = name.ok_or_else(|| {
-            let what = format!("there is no option {option:?} that a database stores");
-            Error::invalid(what, format!("choose one of {}", NAMES.join(", ")))
-        })?;
-        self.forget(name);
-        Ok(name)
+/// Fails with `InvalidArgument` if no option that is stored has the name.
+impl FromStr for StoredOption {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<StoredOption> {
+        let mut all = StoredOption::ALL.iter();
+        all.find(|option| option.name() == name)
+            .copied()
+            .ok_or_else(|| {
+                let what = format!("there is no option {name:?} that a database stores");
+                let names: Vec<_> = StoredOption::ALL.iter().map(|it| it.name()).collect();
+                Error::invalid(what, format!("choose one of {}", names.join(", ")))
+            })
+    }
+}
+
+impl fmt::Display for StoredOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

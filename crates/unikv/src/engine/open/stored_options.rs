@@ -347,10 +347,15 @@ mod tests {
         assert!(roomy.memtable_bytes > first.memtable_bytes);
         assert_eq!(opened(Options::default()).0, roomy);
         // Set afterwards, it holds, and unset afterwards, it does not.
-        let both = set.clone().unset("block_bytes").unwrap().block_bytes(2048);
+        let both = set
+            .clone()
+            .unset(crate::StoredOption::BlockBytes)
+            .block_bytes(2048);
         assert_eq!(opened(both).0.block_bytes, 2048);
-        let neither = Options::default().block_bytes(512).unset("block_bytes");
-        let (now, stored) = opened(neither.unwrap());
+        let neither = Options::default()
+            .block_bytes(512)
+            .unset(crate::StoredOption::BlockBytes);
+        let (now, stored) = opened(neither);
         assert_eq!((now.block_bytes, stored.block_bytes), (4096, None));
         assert_eq!(stored.memory_budget, Some(1 << 30));
         // For all of them there is a name, and none for what is not stored.
@@ -362,12 +367,12 @@ mod tests {
         opened(all);
         let mut none = Options::default();
         for name in names.split_whitespace() {
-            none = none.unset(name).unwrap();
+            none = none.unset(name.parse().unwrap());
         }
         let (last, stored) = opened(none);
         assert_eq!((last, stored), (first, StoredOptions::default()));
         for name in ["durability", "in_memory", "Block_bytes", ""] {
-            let error = Options::default().unset(name).unwrap_err();
+            let error = name.parse::<crate::StoredOption>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.remedy().contains("scan_merge_limit"), "{error}");
         }
