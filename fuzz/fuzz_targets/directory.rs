@@ -94,7 +94,7 @@ fn reseal(path: &PathBuf, file: &mut [u8]) {
 /// Checks the directory, opens it, reads all of it and works with it. `allowed`: what it may hold.
 fn examine(disk: &SimVfs, allowed: Option<&[Content]>) {
     typed::checked(env(disk).check(DIR));
-    let Some(db) = typed::checked_call(Db::open(DIR, options().env(env(disk)))) else {
+    let Some(db) = typed::checked_call(Db::open_existing(DIR, options().env(env(disk)))) else {
         return;
     };
     let forward: Option<Content> = whole(db.iter().map(owned));

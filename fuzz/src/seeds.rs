@@ -144,7 +144,7 @@ fn edits(corpora: &Corpora) {
 /// after the end, or stands in another keyspace.
 fn range_deletes(corpora: &Corpora) {
     let disk = SimVfs::new();
-    let db = Db::open(DIR, options().create_if_missing(true).env(env(&disk)));
+    let db = Db::open(DIR, options().env(env(&disk)));
     let db = db.expect("a new database");
     for key in ["a", "first", "m"] {
         db.put(key, "value").expect("a write");
@@ -216,7 +216,7 @@ fn range_deletes(corpora: &Corpora) {
 /// Exports of a small database, whole and with a value in parts.
 fn exports(corpora: &Corpora) {
     let disk = SimVfs::new();
-    let db = Db::open(DIR, options().create_if_missing(true).env(env(&disk)));
+    let db = Db::open(DIR, options().env(env(&disk)));
     let db = db.expect("a new database");
     let space = KeyspaceOptions::default().default_ttl(Duration::from_secs(9));
     let space = db.keyspace("space", space).expect("a keyspace");

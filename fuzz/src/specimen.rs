@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unikv::vfs::Env;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
-use unikv::{Batch, Db, Durability, Options};
+use unikv::{Tuning, Batch, Db, Durability, Options};
 
 /// Where the database is.
 pub const DIR: &str = "/db";
@@ -38,24 +38,19 @@ pub fn env(disk: &SimVfs) -> Env {
 /// The options of the specimen.
 pub fn options() -> Options {
     Options::default()
-        .create_if_missing(false)
         .durability(Durability::Periodic(Duration::from_secs(3600)))
-        .memtable_bytes(8 << 10)
-        .unsorted_bytes(1 << 20)
-        .partition_bytes(1 << 40)
+        .tuning(Tuning::default().memtable_bytes(8 << 10).unsorted_bytes(1 << 20).partition_bytes(1 << 40))
         .inline_value_bytes(12)
-        .key_table_bytes(1 << 10)
-        .block_bytes(256)
+        .tuning(Tuning::default().key_table_bytes(1 << 10).block_bytes(256))
         .memory_budget(1 << 20)
-        .scan_merge_limit(1)
-        .background_threads(2)
+        .tuning(Tuning::default().scan_merge_limit(1).background_threads(2))
 }
 
 impl Specimen {
     /// Builds it; always the same.
     pub fn build() -> Specimen {
         let disk = SimVfs::new();
-        let opened = Db::open(DIR, options().create_if_missing(true).env(env(&disk)));
+        let opened = Db::open(DIR, options().env(env(&disk)));
         let db = opened.expect("a new database");
         let mut content = Content::new();
         let mut change = |n: usize, stamp: usize| {

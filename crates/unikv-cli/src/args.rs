@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
-use unikv::{Clustering, Compression, Db, Durability, Keyspace, Options};
+use unikv::{Tuning, Clustering, Compression, Db, Durability, Keyspace, Options};
 pub use unikv_bench::workload::quantity::{count, duration, size, small_size};
 
 /// How often a command that has a database open publishes its figures, for `stats` and `top`
@@ -129,13 +129,13 @@ impl EngineArgs {
             options = options.memory_budget(bytes);
         }
         if let Some(bytes) = self.memtable_bytes {
-            options = options.memtable_bytes(bytes);
+            options = options.tuning(Tuning::default().memtable_bytes(bytes));
         }
         if let Some(bytes) = self.unsorted_bytes {
-            options = options.unsorted_bytes(bytes);
+            options = options.tuning(Tuning::default().unsorted_bytes(bytes));
         }
         if let Some(bytes) = self.partition_bytes {
-            options = options.partition_bytes(bytes);
+            options = options.tuning(Tuning::default().partition_bytes(bytes));
         }
         if let Some(bytes) = self.inline_value_bytes {
             options = options.inline_value_bytes(bytes);
@@ -147,13 +147,13 @@ impl EngineArgs {
             options = options.max_space_amp(factor);
         }
         if let Some(bytes) = self.key_table_bytes {
-            options = options.key_table_bytes(bytes);
+            options = options.tuning(Tuning::default().key_table_bytes(bytes));
         }
         if let Some(bytes) = self.block_bytes {
-            options = options.block_bytes(bytes);
+            options = options.tuning(Tuning::default().block_bytes(bytes));
         }
         if let Some(tables) = self.scan_merge_limit {
-            options = options.scan_merge_limit(tables);
+            options = options.tuning(Tuning::default().scan_merge_limit(tables));
         }
         if let Some(compression) = self.compression {
             options = options.compression(compression);
@@ -165,7 +165,7 @@ impl EngineArgs {
             options = options.default_ttl(ttl);
         }
         if let Some(threads) = self.background_threads {
-            options = options.background_threads(threads);
+            options = options.tuning(Tuning::default().background_threads(threads));
         }
         if let Some(durability) = self.durability {
             options = options.durability(durability);
@@ -206,20 +206,20 @@ pub struct DirArg {
 impl DirArg {
     /// Opens the database that is there; never creates one.
     pub fn open_existing(&self) -> Result<Db, Failure> {
-        let options = Options::default()
-            .create_if_missing(false)
-            .publish_stats(PUBLISH_EVERY);
-        opening::open(&self.dir, options)
+        let options = Options::default().publish_stats(PUBLISH_EVERY);
+        opening::open_existing(&self.dir, options)
     }
 
     /// Opens the database for one change, which lasts when the command ends. `creates` makes one
     /// where there is none.
     pub fn open_to_change(&self, creates: bool) -> Result<Db, Failure> {
         let options = Options::default()
-            .create_if_missing(creates)
             .publish_stats(PUBLISH_EVERY)
             .durability(Durability::Sync);
-        opening::open(&self.dir, options)
+        match creates {
+            true => opening::open(&self.dir, options),
+            false => opening::open_existing(&self.dir, options),
+        }
     }
 }
 

@@ -185,10 +185,7 @@ struct Found {
 impl Verify {
     pub fn run(self) -> Outcome {
         let acks = read_acks(&self.ack_file)?;
-        let db = Db::open(
-            &self.dir.dir,
-            self.engine.options()?.create_if_missing(false),
-        )?;
+        let db = Db::open_existing(&self.dir.dir, self.engine.options()?)?;
         let mut found = Found::default();
         let mut expected_records = 0;
         for (thread, &acknowledged) in (0..).zip(&acks) {

@@ -6,13 +6,31 @@ use std::path::Path;
 use unikv::{Db, OpeningPhase, Options};
 use unikv_bench::measure::progress::styled;
 
-/// Opens a database. The bar comes with the first report, which a quick opening does not make.
+/// Opens a database, and creates it if there is none.
 pub fn open(dir: &Path, options: Options) -> Result<Db, Failure> {
+    with_bar(options, |options| Db::open(dir, options))
+}
+
+/// Opens a database that is there.
+pub fn open_existing(dir: &Path, options: Options) -> Result<Db, Failure> {
+    with_bar(options, |options| Db::open_existing(dir, options))
+}
+
+/// Creates a database where there is none.
+pub fn create_new(dir: &Path, options: Options) -> Result<Db, Failure> {
+    with_bar(options, |options| Db::create_new(dir, options))
+}
+
+/// The bar comes with the first report, which a quick opening does not make.
+fn with_bar(
+    options: Options,
+    open: impl FnOnce(Options) -> unikv::Result<Db>,
+) -> Result<Db, Failure> {
     let bar = ProgressBar::new(0);
     let shown = bar.clone();
     let options = options
         .on_progress(move |progress| show(&shown, progress.phase, progress.done, progress.all));
-    let opened = Db::open(dir, options);
+    let opened = open(options);
     bar.finish_and_clear();
     opened.map_err(Failure::opening)
 }

@@ -444,8 +444,7 @@ fn stats_show_the_partitions_with_their_ranges() {
     stdout(&["load", &db, &input, "--partition-bytes", "32KiB"]);
     // Quiet, so that what was due has been split.
     let options = unikv::Options::default()
-        .partition_bytes(32 << 10)
-        .key_table_bytes(4 << 10);
+        .tuning(Tuning::default().partition_bytes(32 << 10).key_table_bytes(4 << 10));
     let open = unikv::Db::open(&db, options).unwrap();
     open.compact().unwrap();
     open.wait_until_idle().unwrap();

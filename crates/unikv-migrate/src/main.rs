@@ -90,7 +90,7 @@ fn compare(source: &dyn Source, db: &Db, name: &str) -> Outcome<()> {
 
 fn migrate(kind: &str, source: &Path, dest: &Path) -> Outcome<()> {
     let from = open(kind, source)?;
-    let db = Db::open(dest, Options::default().error_if_exists(true))?;
+    let db = Db::create_new(dest, Options::default())?;
     copy(&*from, &db).map_err(|error| {
         let (source, dest) = (source.display(), dest.display());
         format!("{error}\nRemove {dest} before you try again; {source} is unchanged.")

@@ -39,6 +39,19 @@ impl Database {
         self.guard.db()
     }
 
+    fn opened(
+        py: Python<'_>,
+        open: impl FnOnce() -> unikv::Result<Db> + Send + 'static,
+    ) -> PyResult<PyClassInitializer<Database>> {
+        let db = interruptible(py, open)?;
+        let guard = Guard::new(Some(db.clone()));
+        let path = db.path().to_owned();
+        let reads = Readable::new(Source::Db(db.clone()), &guard);
+        let writes = Writable::new(Target::Db(db), &guard);
+        let base = PyClassInitializer::from(reads).add_subclass(writes);
+        Ok(base.add_subclass(Database { path, guard }))
+    }
+
     /// Calls the engine in a thread that Ctrl-C does not wait for.
     fn wait<T: Send + 'static>(
         &self,
@@ -60,16 +73,45 @@ impl Database {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyClassInitializer<Database>> {
         let options = options::parse(options)?;
-        let at = path.clone();
-        let db = interruptible(py, move || Db::open(at, options))?;
-        let guard = Guard::new(Some(db.clone()));
-        let reads = Readable::new(Source::Db(db.clone()), &guard);
-        let writes = Writable::new(Target::Db(db), &guard);
-        let base = PyClassInitializer::from(reads).add_subclass(writes);
-        Ok(base.add_subclass(Database { path, guard }))
+        Database::opened(py, move || Db::open(path, options))
     }
 
-    /// The directory.
+    /// Opens the database in a directory, which must be there.
+    #[staticmethod]
+    #[pyo3(signature = (path, **options))]
+    fn open_existing(
+        py: Python<'_>,
+        path: PathBuf,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<Database>> {
+        let options = options::parse(options)?;
+        Py::new(py, Database::opened(py, move || Db::open_existing(path, options))?)
+    }
+
+    /// Creates a database in a directory, which must not hold one.
+    #[staticmethod]
+    #[pyo3(signature = (path, **options))]
+    fn create_new(
+        py: Python<'_>,
+        path: PathBuf,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<Database>> {
+        let options = options::parse(options)?;
+        Py::new(py, Database::opened(py, move || Db::create_new(path, options))?)
+    }
+
+    /// Creates a database in the memory of the process.
+    #[staticmethod]
+    #[pyo3(signature = (**options))]
+    fn in_memory(
+        py: Python<'_>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Py<Database>> {
+        let options = options::parse(options)?;
+        Py::new(py, Database::opened(py, move || Db::in_memory(options))?)
+    }
+
+    /// The directory; `:memory:` for a database in memory.
     #[getter]
     fn path(&self) -> PathBuf {
         self.path.clone()

@@ -93,7 +93,7 @@ def test_long_times(db):
         {"compression": "snappy"},
         {"default_ttl": "7d"},
         {"block_bytes": "5GiB"},
-        {"create_if_missing": "yes"},
+        {"latencies": "yes"},
         {"clustering": ""},
         {"background_threads": 0},
         {"nosuch": 1},
@@ -114,8 +114,8 @@ def test_opening(tmp_path):
     with pytest.raises(unikv.Error):
         unikv.open(file)
     with pytest.raises(unikv.NotFoundError) as error:
-        unikv.open(tmp_path / "none", create_if_missing=False)
-    assert error.value.file.endswith("none") and "create_if_missing" in error.value.remedy
+        unikv.open_existing(tmp_path / "none")
+    assert error.value.file.endswith("none") and "create" in error.value.remedy
     with pytest.raises(unikv.NotFoundError):
         unikv.open_secondary(tmp_path / "none")
     with pytest.raises(unikv.IncompatibleError):
@@ -132,7 +132,7 @@ def test_opening(tmp_path):
         with pytest.raises(unikv.LockedError):
             unikv.destroy(tmp_path / "db")
     with pytest.raises(unikv.Error):
-        unikv.open(tmp_path / "db", error_if_exists=True)
+        unikv.create_new(tmp_path / "db")
     unikv.destroy(tmp_path / "db")
     assert not (tmp_path / "db").exists()
 
@@ -171,7 +171,7 @@ def test_damage(tmp_path):
         assert db.count() == 2000, "the keys are intact"
     report = unikv.repair(tmp_path / "db", tmp_path / "repaired")
     assert report["saved"] == 1999
-    with unikv.open(tmp_path / "repaired", create_if_missing=False) as db:
+    with unikv.open_existing(tmp_path / "repaired") as db:
         assert db.count() == 1999
 
 

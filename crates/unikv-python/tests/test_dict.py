@@ -237,7 +237,7 @@ def test_options(tmp_path):
             assert shown[name] == options[name]
     # All that an open database shows is an option here, and can be set to what is shown.
     hints = get_type_hints(unikv.Options)
-    assert set(shown) | {"create_if_missing", "error_if_exists", "unset"} == set(hints)
+    assert set(shown) | {"unset"} == set(hints)
     with unikv.open(path, **{name: value for name, value in shown.items() if value is not None}) as db:
         assert db.options() == shown
     with unikv.open(path, compression=None) as db:
@@ -256,7 +256,7 @@ def test_reopen_checkpoint_backup(db, tmp_path):
     unikv.restore(tmp_path / "backups", point["number"], tmp_path / "restored")
     for name in ("checkpoint", "restored"):
         assert unikv.check(tmp_path / name)["problems"] == []
-        with unikv.open(tmp_path / name, create_if_missing=False) as other:
+        with unikv.open_existing(tmp_path / name) as other:
             assert other.count() == 1000 and b"later" not in other
     db.close()
     with unikv.open(tmp_path / "db") as again:
@@ -278,7 +278,7 @@ def test_follow(db, tmp_path):
         assert list(secondary.items()) == [(b"a", b"2")] == list(secondary.iterator())
         secondary.checkpoint(tmp_path / "copy")
         assert secondary.backup(tmp_path / "backups")["bytes"] > 0
-        with unikv.open(tmp_path / "copy", create_if_missing=False) as copy:
+        with unikv.open_existing(tmp_path / "copy") as copy:
             assert copy[b"a"] == b"2" and copy.keyspaces() == ["default", "users"]
         assert secondary.seq > 0 and secondary.stats()["has_writer"] is True
         with pytest.raises(unikv.NoSuchKeyspaceError):
@@ -300,10 +300,10 @@ def test_stats(db):
 
 def test_in_memory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with unikv.open("only a name", in_memory=True, memory_budget="16MiB") as db:
+    with unikv.in_memory(memory_budget="16MiB") as db:
         db.update({b"%04d" % n: b"v" * 100 for n in range(1000)})
         db.compact()
         assert db.count() == 1000 and list(tmp_path.iterdir()) == []
         db.checkpoint("kept")
-    with unikv.open("kept", create_if_missing=False) as db:
-        assert db.count() == 1000 and db.options()["in_memory"] is False
+    with unikv.open_existing("kept") as kept:
+        assert kept.count() == 1000 and (str(db.path), str(kept.path)) == (":memory:", "kept")

@@ -99,6 +99,6 @@ def test_options_are_unset(tmp_path):
     with unikv.open(path, unset=("default_ttl",)) as db:
         shown = db.options()
         assert (shown["block_bytes"], shown["default_ttl"], shown["compression"][:4]) == (4096, float("inf"), "zstd")
-    for wrong in (["none"], ["create_if_missing"], "block_bytes", 7, [7]):
+    for wrong in (["none"], ["durability"], "block_bytes", 7, [7]):
         with pytest.raises(unikv.InvalidArgumentError):
             unikv.open(path, unset=wrong)

@@ -44,7 +44,8 @@ class Beside(RuleBasedStateMachine):
         self.snapshots = []
         self.openings += 1
         path = Path(self.dir.name) / "db"
-        self.db = unikv.open(path, memory_budget="8MiB", memtable_bytes="16KiB", in_memory=self.in_memory)
+        options = {"memory_budget": "8MiB", "memtable_bytes": "16KiB"}
+        self.db = unikv.in_memory(**options) if self.in_memory else unikv.open(path, **options)
 
     def teardown(self):
         if getattr(self, "db", None) is not None:

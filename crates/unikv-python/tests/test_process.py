@@ -140,7 +140,7 @@ def test_ctrl_c_ends_compactions(tmp_path):
         timeout=HANGS,
     )
     assert (done.stdout, done.returncode) == ("interrupted\n", 0), done.stderr
-    with unikv.open(tmp_path / "db", create_if_missing=False) as db:
+    with unikv.open_existing(tmp_path / "db") as db:
         assert db.count() >= 30_000
 
 
@@ -163,7 +163,7 @@ def test_a_program_that_ends_without_closing(tmp_path):
             timeout=HANGS,
         )
         assert (done.returncode, done.stderr) == (3 if how else 0, "")
-        with unikv.open(tmp_path / "db", create_if_missing=False) as db:
+        with unikv.open_existing(tmp_path / "db") as db:
             assert db.count() == 1000
 
 

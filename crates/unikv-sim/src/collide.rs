@@ -136,7 +136,7 @@ mod tests {
 
     fn open(vfs: &SimVfs, seed: u64) -> (Db, Arc<SimRuntime>) {
         let runtime = SimRuntime::new(seed);
-        let options = Options::default().create_if_missing(true);
+        let options = Options::default();
         let db = Db::open(DIR, options.env(env(vfs, &runtime))).unwrap();
         (db, runtime)
     }

@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::time::Duration;
-use unikv::{Clustering, Compression, Durability, Options};
+use unikv::{Tuning, Clustering, Compression, Durability, Options};
 
 /// One choice of options.
 #[derive(Clone, Debug)]
@@ -165,7 +165,7 @@ impl Config {
     pub fn bare_options(&self) -> Options {
         Options::default()
             .durability(self.durability)
-            .background_threads(self.background_threads)
+            .tuning(Tuning::default().background_threads(self.background_threads))
     }
 
     /// The engine's options.
@@ -176,17 +176,14 @@ impl Config {
             None => self.bare_options(),
         };
         options
-            .create_if_missing(true)
+            
             .clustering(self.clustering)
-            .memtable_bytes(self.memtable_bytes)
-            .unsorted_bytes(self.unsorted_bytes)
-            .partition_bytes(self.partition_bytes)
+            .tuning(Tuning::default().memtable_bytes(self.memtable_bytes).unsorted_bytes(self.unsorted_bytes).partition_bytes(self.partition_bytes))
             .inline_value_bytes(self.inline_value_bytes)
             .max_space_amp(self.max_space_amp)
-            .key_table_bytes(self.key_table_bytes)
-            .block_bytes(self.block_bytes)
+            .tuning(Tuning::default().key_table_bytes(self.key_table_bytes).block_bytes(self.block_bytes))
             .memory_budget(self.memory_budget)
-            .scan_merge_limit(self.scan_merge_limit)
+            .tuning(Tuning::default().scan_merge_limit(self.scan_merge_limit))
             .compression(self.compression)
             .change_window_bytes(self.change_window_bytes)
     }

@@ -79,8 +79,8 @@ pub fn repair(
 /// Looks at what a repair has written.
 pub fn judge(disk: &SimVfs, report: RepairReport, truth: &impl Truth) -> Salvaged {
     let open = |disk: &SimVfs, runtime: &Arc<SimRuntime>| {
-        let opening = Options::default().create_if_missing(false);
-        let opened = Db::open(TO, opening.env(env(disk, runtime)));
+        let options = Options::default().env(env(disk, runtime));
+        let opened = Db::open_existing(TO, options);
         opened.unwrap_or_else(|err| panic!("what was salvaged does not open: {err:?}"))
     };
     // So early that what jobs may not destroy yet shows.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unikv::vfs::sim::{Fault, FaultRule, Keep, Op, SimRuntime, SimVfs};
 use unikv::vfs::{Env, Vfs};
-use unikv::{Batch, Clustering, Db, Durability, ErrorKind, Options, RepairOptions, RepairTrust};
+use unikv::{Tuning, Batch, Clustering, Db, Durability, ErrorKind, Options, RepairOptions, RepairTrust};
 use unikv_sim::oracle::State;
 use unikv_sim::runner::DIR;
 use unikv_sim::salvage::{self, Salvaged, TO, Truth, contents, show_keys as show};
@@ -46,13 +46,10 @@ struct Builder {
 
 fn options() -> Options {
     Options::default()
-        .memtable_bytes(1 << 20)
-        .unsorted_bytes(1 << 20)
-        .key_table_bytes(1 << 10)
-        .block_bytes(256)
+        .tuning(Tuning::default().memtable_bytes(1 << 20).unsorted_bytes(1 << 20).key_table_bytes(1 << 10).block_bytes(256))
         .memory_budget(4 << 20)
         .inline_value_bytes(24)
-        .scan_merge_limit(1)
+        .tuning(Tuning::default().scan_merge_limit(1))
 }
 
 impl Builder {
@@ -179,7 +176,7 @@ fn plain() -> Specimen {
 
 /// Several partitions that share tables, of which some have been merged; scan runs.
 fn divided() -> Specimen {
-    let mut b = Builder::new(options().partition_bytes(4 << 10));
+    let mut b = Builder::new(options().tuning(Tuning::default().partition_bytes(4 << 10)));
     b.writes(0..140);
     b.compact();
     b.writes((0..60).map(|n| n * 7 % 140));
@@ -202,7 +199,7 @@ fn divided() -> Specimen {
 /// Large values, ingested tables merged and unmerged, values copied in merges, collected garbage.
 fn mixed() -> Specimen {
     let options = options()
-        .memtable_bytes(16 << 10)
+        .tuning(Tuning::default().memtable_bytes(16 << 10))
         .clustering(Clustering::Automatic)
         .max_space_amp(1.1);
     let mut b = Builder::new(options);
@@ -755,8 +752,7 @@ fn a_repair_that_is_cut_leaves_the_source_and_no_half_of_a_database() {
                 contents(&disk) == before,
                 "the source has changed: call {at}"
             );
-            let opening = Options::default().create_if_missing(false);
-            match Db::open(TO, opening.env(env(&disk))) {
+            match Db::open_existing(TO, Options::default().env(env(&disk))) {
                 Ok(db) => {
                     // The commit tag has gone: all of it is there.
                     complete += 1;
@@ -831,8 +827,7 @@ impl Hindered<'_> {
         let is_of_it = |path: &PathBuf| path.starts_with(TO) && !path.ends_with("LOCK");
         let left: Vec<_> = disk.file_names().into_iter().filter(is_of_it).collect();
         assert!(is_left || left.is_empty(), "{what}: {failed:?}: {left:?}");
-        let opening = Options::default().create_if_missing(false);
-        match Db::open(TO, opening.env(env(disk))) {
+        match Db::open_existing(TO, Options::default().env(env(disk))) {
             Ok(db) => {
                 // The commit tag had gone, and could not be put back.
                 assert!(is_left, "{what}: something opens");

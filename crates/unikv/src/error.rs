@@ -25,8 +25,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// ```
 /// use unikv::{Db, ErrorKind, Options};
 ///
-/// let options = Options::default().create_if_missing(false);
-/// let error = Db::open("/no/such", options).unwrap_err();
+/// let error = Db::open_existing("/no/such", Options::default()).unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::NotFound);
 /// assert_eq!(error.what(), "there is no UniKV database here");
 /// assert!(error.remedy().starts_with("check the path"));
@@ -235,8 +234,15 @@ impl Error {
     /// No database at `dir`.
     pub(crate) fn not_found(dir: &Path) -> Error {
         let what = "there is no UniKV database here";
-        let remedy = "check the path, or allow creation with `create_if_missing`";
+        let remedy = "check the path, or create a database there first";
         Error::in_file(ErrorKind::NotFound, what, remedy, dir, None)
+    }
+
+    /// A database at `dir`, where a new one is to be made.
+    pub(crate) fn exists(dir: &Path) -> Error {
+        let what = "there is a database here already";
+        let remedy = "choose another directory, or open the one that is there";
+        Error::in_file(ErrorKind::InvalidArgument, what, remedy, dir, None)
     }
 
     /// Writing is suspended because of `cause`.

@@ -8,6 +8,7 @@ mod keyspace;
 mod resolve;
 mod secondary;
 mod stored;
+mod tuning;
 mod write;
 
 use crate::codec::Compression;
@@ -19,6 +20,7 @@ pub use secondary::SecondaryOptions;
 use std::time::Duration;
 pub use stored::StoredOption;
 pub(crate) use stored::StoredOptions;
+pub use tuning::Tuning;
 pub use write::WriteOptions;
 
 const LEAST_MEMTABLE_BYTES: u64 = 4 << 10;
@@ -53,6 +55,18 @@ pub enum Clustering {
     LeastWriting,
 }
 
+/// What an opening finds, or makes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Opens {
+    /// A database that is there, or a new one.
+    #[default]
+    Any,
+    Existing,
+    New,
+    /// A new one that is kept in the memory of the process.
+    InMemory,
+}
+
 /// How a database is opened: defaults that serve, and methods that change one each. Sizes are in
 /// bytes.
 ///
@@ -60,21 +74,18 @@ pub enum Clustering {
 /// set at an earlier opening, or else is the default; what is set holds for what is written later,
 /// so any stored option may change at any opening, and [`Options::unset`] makes it the default
 /// again. The one exception is a memory budget that has become too small for the indexes at hand.
-/// Releases before this one stored the defaults, too. See
-/// [`Db::options`](crate::Db::options) for what is in effect. `create_if_missing`,
-/// `error_if_exists`, `in_memory`, `durability`, `background_threads`, listeners and instruments
-/// are not stored.
+/// [`Db::options`](crate::Db::options) shows what is in effect, and [`StoredOption`] lists what is
+/// stored: `env`, `durability`, `background_threads`, listeners and instruments are not.
 ///
 /// ```
 /// # use unikv::{Durability, Options};
 /// let options = Options::default()
 ///     .durability(Durability::Sync)
-///     .memtable_bytes(32 << 20);
+///     .memory_budget(1 << 30);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    pub(crate) create_if_missing: bool,
-    pub(crate) error_if_exists: bool,
+    pub(crate) opens: Opens,
     pub(crate) durability: Durability,
     pub(crate) background_threads: usize,
     /// It is a repair that opens what it is writing.
@@ -89,7 +100,6 @@ pub struct Options {
     pub(crate) latencies: bool,
     pub(crate) slow_after: Option<Duration>,
     pub(crate) publish_stats: Option<Duration>,
-    pub(crate) in_memory: bool,
     pub(crate) env: Option<Env>,
     pub(crate) on_progress: Option<OnProgress>,
 }
@@ -97,8 +107,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            create_if_missing: true,
-            error_if_exists: false,
+            opens: Opens::default(),
             durability: Durability::Buffered,
             background_threads: 2,
             for_repair: false,
@@ -109,7 +118,6 @@ impl Default for Options {
             latencies: false,
             slow_after: None,
             publish_stats: None,
-            in_memory: false,
             env: None,
             on_progress: None,
         }
@@ -117,64 +125,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Create the database if the directory holds none. Default: true.
-    ///
-    /// Not stored.
-    #[must_use]
-    pub fn create_if_missing(mut self, yes: bool) -> Options {
-        self.create_if_missing = yes;
-        self
-    }
-
-    /// Refuse to open a database that exists already. Default: false.
-    ///
-    /// Not stored.
-    #[must_use]
-    pub fn error_if_exists(mut self, yes: bool) -> Options {
-        self.error_if_exists = yes;
-        self
-    }
-
-    /// Keeps all files of the database in the memory of the process. Default: false.
-    ///
-    /// It begins empty, and is gone when it is closed: nothing survives the process, whatever the
-    /// durability says, and nothing is read from or written to a disk. The directory is a name for
-    /// messages alone. All else is as on a disk: snapshots, transactions, expiry, the change feed,
-    /// and the background, which merges and collects as there.
-    ///
-    /// [`Db::checkpoint`](crate::Db::checkpoint), [backups](crate::backup) and
-    /// [`Db::export`](crate::Db::export) copy it to the file system, where the copy can be opened
-    /// like any other database. Nobody can follow it, and its figures are not published: other
-    /// processes have no way to it.
-    ///
-    /// The files come on top of [`Options::memory_budget`]:
-    /// [`Stats::in_memory_bytes`](crate::Stats::in_memory_bytes) says what they take. That is what
-    /// [`Options::max_space_amp`] allows over the data, and the log: a few memtables.
-    ///
-    /// Not stored. For files in memory that outlive a closing, see
-    /// [`MemoryVfs`](crate::vfs::MemoryVfs).
-    ///
-    /// ```
-    /// use unikv::{Db, Options};
-    ///
-    /// let db = Db::open("fruit", Options::default().in_memory(true))?;
-    /// db.put("apple", "red")?;
-    /// # let dir = std::env::temp_dir().join(format!("unikv-in-memory-{}", std::process::id()));
-    /// db.checkpoint(&dir)?;
-    /// db.close()?;
-    ///
-    /// let kept = Db::open(&dir, Options::default())?;
-    /// assert_eq!(kept.get("apple")?.as_deref(), Some(&b"red"[..]));
-    /// # kept.close()?;
-    /// # Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    #[must_use]
-    pub fn in_memory(mut self, yes: bool) -> Options {
-        self.in_memory = yes;
-        self
-    }
-
     /// The file system, the threads and the clock of the database. Default: the system's.
     ///
     /// Not stored.
@@ -223,45 +173,6 @@ impl Options {
         self
     }
 
-    /// Bytes at which the memtable is sealed and flushed, at most a twelfth of the memory budget.
-    /// Default: a sixteenth of it, at most 64 MiB. Larger memtables absorb more overwrites, and
-    /// their flushes give each partition a larger table, so that a large database merges no more
-    /// often than a small one: from some hundred partitions on, a value above the default is
-    /// worth it. Recovery replays up to five of them.
-    ///
-    /// Stored if it is set; else it follows the budget. May change.
-    #[must_use]
-    pub fn memtable_bytes(mut self, bytes: u64) -> Options {
-        self.asked.memtable_bytes = Some(bytes);
-        self
-    }
-
-    /// Bytes of a partition's UnsortedStore at which it is merged (the paper's `UnsortedLimit`).
-    /// Default: a quarter of the memory budget, at least 16 MiB. Larger means fewer merges, a
-    /// larger hash index (about 10 bytes a record) and scans over more tables.
-    ///
-    /// Stored if it is set; else it follows the budget. May change.
-    #[must_use]
-    pub fn unsorted_bytes(mut self, bytes: u64) -> Options {
-        self.asked.unsorted_bytes = Some(bytes);
-        self
-    }
-
-    /// Bytes of data at which a partition, a range of keys with its own UnsortedStore and
-    /// SortedStore, becomes two (the paper's `partitionSizeLimit`). Default: two and a half times
-    /// the memory budget, at least 160 MiB, ten times `unsorted_bytes` as in the paper. A split
-    /// moves no data. Smaller means smaller merges, of which several run at a time, and more of
-    /// them. Keys and small values, which a merge writes again, may be twice `unsorted_bytes` of
-    /// it, or a sixteenth. Neighbours that together hold less than a quarter of both become one
-    /// again.
-    ///
-    /// Stored if it is set; else it follows the budget. May change.
-    #[must_use]
-    pub fn partition_bytes(mut self, bytes: u64) -> Options {
-        self.asked.partition_bytes = Some(bytes);
-        self
-    }
-
     /// Values shorter than this many bytes, or than their key, are kept beside their keys in the
     /// SortedStore instead of in a value log. Default: 128, at most 64 KiB: a key block holds its
     /// values whole.
@@ -305,27 +216,6 @@ impl Options {
         self
     }
 
-    /// Target size of a key table in bytes, at most a thirty-second of the memory budget for each
-    /// thread that merges. Default: 2 MiB. Smaller tables let a merge leave more of the SortedStore
-    /// untouched. A table also ends when it points to an eighth of `partition_bytes`.
-    ///
-    /// Stored; may change.
-    #[must_use]
-    pub fn key_table_bytes(mut self, bytes: u64) -> Options {
-        self.asked.key_table_bytes = Some(bytes);
-        self
-    }
-
-    /// Target size of a key block in bytes: what one lookup in the SortedStore reads. Default:
-    /// 4096.
-    ///
-    /// Stored; may change.
-    #[must_use]
-    pub fn block_bytes(mut self, bytes: u32) -> Options {
-        self.asked.block_bytes = Some(bytes);
-        self
-    }
-
     /// How values and key blocks are compressed, in the default keyspace and in each that is not
     /// given a setting of its own. Default: [`Compression::None`].
     ///
@@ -348,12 +238,12 @@ impl Options {
         self
     }
 
-    /// Background threads: one flushes, the others merge. Default: 2, the least.
-    ///
-    /// Not stored.
+    /// Sizes of the engine's parts, for those who have measured that others than the defaults suit
+    /// them. What `tuning` does not set stays as it is set.
     #[must_use]
-    pub fn background_threads(mut self, threads: usize) -> Options {
-        self.background_threads = threads;
+    pub fn tuning(mut self, tuning: Tuning) -> Options {
+        self.asked = tuning.asked.or(&self.asked);
+        self.background_threads = tuning.background_threads.unwrap_or(self.background_threads);
         self
     }
 
@@ -364,12 +254,12 @@ impl Options {
     /// # let dir = std::env::temp_dir().join(format!("unikv-unset-{}", std::process::id()));
     /// use unikv::{Db, Options, StoredOption};
     ///
-    /// Db::open(&dir, Options::default().block_bytes(16 << 10))?.close()?;
+    /// Db::open(&dir, Options::default().max_space_amp(2.0))?.close()?;
     /// let db = Db::open(&dir, Options::default())?;
-    /// assert_eq!(db.options().block_bytes, 16 << 10);
+    /// assert_eq!(db.options().max_space_amp, 2.0);
     /// db.close()?;
-    /// let db = Db::open(&dir, Options::default().unset(StoredOption::BlockBytes))?;
-    /// assert_eq!(db.options().block_bytes, 4096);
+    /// let db = Db::open(&dir, Options::default().unset(StoredOption::MaxSpaceAmp))?;
+    /// assert_eq!(db.options().max_space_amp, 1.5);
     /// # db.close()?;
     /// # Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
@@ -388,18 +278,6 @@ impl Options {
     #[must_use]
     pub fn default_ttl(mut self, ttl: Duration) -> Options {
         self.asked.default_ttl = Some(ttl);
-        self
-    }
-
-    /// Tables of an UnsortedStore whose keys scans merge each time again, at most (the paper's
-    /// `scanMergeLimit`). Default: 8. When a partition has more and scans have lost as much to
-    /// them as it costs, the keys are merged in the background. Fewer make scans faster and merges
-    /// more; a workload without scans never causes it.
-    ///
-    /// Stored; may change.
-    #[must_use]
-    pub fn scan_merge_limit(mut self, tables: u32) -> Options {
-        self.asked.scan_merge_limit = Some(tables);
         self
     }
 }

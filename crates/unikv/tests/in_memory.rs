@@ -7,7 +7,7 @@
 )]
 
 use std::collections::BTreeMap;
-use unikv::{Db, Options};
+use unikv::{Tuning, Db, Options};
 use unikv_shapes::{Change, Shape};
 
 const BYTES: u64 = 3 << 20;
@@ -79,15 +79,10 @@ impl Load {
 fn every_shape_is_served_from_memory() {
     for shape in Shape::ALL {
         let options = Options::default()
-            .in_memory(true)
             .memory_budget(8 << 20)
-            .memtable_bytes(MEMTABLE_BYTES)
-            .unsorted_bytes(512 << 10)
-            .partition_bytes(2 << 20)
-            .key_table_bytes(128 << 10);
-        let name = shape.name();
+            .tuning(Tuning::default().memtable_bytes(MEMTABLE_BYTES).unsorted_bytes(512 << 10).partition_bytes(2 << 20).key_table_bytes(128 << 10));
         let mut load = Load {
-            db: Db::open(name, options).unwrap(),
+            db: Db::in_memory(options).unwrap(),
             shape,
             model: Model::new(),
             versions: BTreeMap::new(),
@@ -107,9 +102,9 @@ fn every_shape_is_served_from_memory() {
         let taken = stats.in_memory_bytes;
         assert!(
             taken > 0 && taken <= allowed,
-            "{name}: {taken} of {allowed}"
+            "{shape:?}: {taken} of {allowed}"
         );
+        assert!(!load.db.path().exists());
         load.db.close().unwrap();
-        assert!(!std::path::Path::new(name).exists(), "{name}");
     }
 }

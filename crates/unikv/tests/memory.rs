@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use unikv::{Batch, Db, Options};
+use unikv::{Tuning, Batch, Db, Options};
 use unikv_shapes::Shape;
 
 /// Held by the test that runs: all share the counters.
@@ -121,9 +121,7 @@ fn a_thousand_partitions_of_small_values_fit() {
     let dir = directory();
     let options = Options::default()
         .memory_budget(BUDGET as u64)
-        .unsorted_bytes(1 << 20)
-        .partition_bytes(16 << 10)
-        .key_table_bytes(4 << 10);
+        .tuning(Tuning::default().unsorted_bytes(1 << 20).partition_bytes(16 << 10).key_table_bytes(4 << 10));
     let meter = Meter::new(BUDGET);
     let db = Db::open(dir.path(), options.clone()).unwrap();
     let value = [b'v'; 16];
@@ -201,7 +199,7 @@ fn every_shape_fits_with_a_hundred_iterators() {
         let dir = directory();
         let options = Options::default()
             .memory_budget(BUDGET as u64)
-            .unsorted_bytes(8 << 20);
+            .tuning(Tuning::default().unsorted_bytes(8 << 20));
         let meter = Meter::new(BUDGET + BUDGET / 20);
         let db = Db::open(dir.path(), options.clone()).unwrap();
         let value = vec![7; 1 << 20];
@@ -319,9 +317,7 @@ fn large_batches_of_kilobyte_values_fit() {
     let dir = directory();
     let options = Options::default()
         .memory_budget(BUDGET as u64)
-        .unsorted_bytes(8 << 20)
-        .partition_bytes(16 << 20)
-        .background_threads(3);
+        .tuning(Tuning::default().unsorted_bytes(8 << 20).partition_bytes(16 << 20).background_threads(3));
     let meter = Meter::new(BUDGET);
     let db = Db::open(dir.path(), options.clone()).unwrap();
     let value = [b'v'; 1000];
@@ -386,7 +382,7 @@ fn a_long_value_fits(len: usize, budget: usize) {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::default()
         .memory_budget(budget as u64)
-        .memtable_bytes(1 << 20)
+        .tuning(Tuning::default().memtable_bytes(1 << 20))
         .max_space_amp(1.1);
     let base = live_bytes();
     let phase = |name: &str, callers: usize| {

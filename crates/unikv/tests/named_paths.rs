@@ -22,7 +22,7 @@ fn stage() -> (tempfile::TempDir, PathBuf) {
 }
 
 fn holds(dir: &Path) {
-    let db = Db::open(dir, Options::default().create_if_missing(false)).unwrap();
+    let db = Db::open_existing(dir, Options::default()).unwrap();
     assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
     db.close().unwrap();
 }

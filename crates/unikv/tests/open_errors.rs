@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use unikv::{Db, Error, ErrorKind, Options};
+use unikv::{Tuning, Db, Error, ErrorKind, Options};
 
 /// Everything below `root` but lock files and ballasts: contents of files, `None` for directories.
 fn contents(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
@@ -34,14 +34,22 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 
 fn small() -> Options {
     Options::default()
-        .memtable_bytes(64 << 10)
-        .unsorted_bytes(256 << 10)
+        .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(256 << 10))
 }
 
 /// Opens `dir`, which must be refused as said, and leave everything below `root` as it is.
 fn refused(root: &Path, dir: &Path, options: Options, kind: ErrorKind, file: &Path) -> Error {
+    refused_by(|| Db::open(dir, options), root, kind, file)
+}
+
+fn refused_by(
+    open: impl FnOnce() -> unikv::Result<Db>,
+    root: &Path,
+    kind: ErrorKind,
+    file: &Path,
+) -> Error {
     let before = contents(root);
-    let error = Db::open(dir, options).unwrap_err();
+    let error = open().unwrap_err();
     assert_eq!(error.kind(), kind, "{error}");
     assert_eq!(error.file(), Some(file), "{error}");
     assert!(!error.remedy().is_empty());
@@ -158,10 +166,10 @@ fn a_path_that_is_no_directory() {
 fn a_directory_without_a_database() {
     let root = tempfile::tempdir().unwrap();
     let absent = root.path().join("absent");
-    let options = small().create_if_missing(false);
     let kind = ErrorKind::NotFound;
-    refused(root.path(), &absent, options.clone(), kind, &absent);
-    refused(root.path(), root.path(), options, kind, root.path());
+    for dir in [&absent, root.path()] {
+        refused_by(|| Db::open_existing(dir, small()), root.path(), kind, dir);
+    }
     assert_eq!(Db::check(&absent).unwrap_err().kind(), kind);
     Db::destroy(&absent).unwrap();
     Db::destroy(root.path()).unwrap();
@@ -173,10 +181,10 @@ fn options_out_of_range_create_nothing() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("db");
     for options in [
-        small().block_bytes(2 << 20),
-        small().memtable_bytes(1),
-        small().background_threads(1),
-        small().background_threads(1_000_000),
+        small().tuning(Tuning::default().block_bytes(2 << 20)),
+        small().tuning(Tuning::default().memtable_bytes(1)),
+        small().tuning(Tuning::default().background_threads(1)),
+        small().tuning(Tuning::default().background_threads(1_000_000)),
     ] {
         let error = Db::open(&dir, options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
@@ -184,7 +192,7 @@ fn options_out_of_range_create_nothing() {
     assert!(!dir.exists());
     let existing = database();
     let before = contents(existing.path());
-    let error = Db::open(existing.path(), small().error_if_exists(true)).unwrap_err();
+    let error = Db::create_new(existing.path(), small()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_eq!(contents(existing.path()), before);
 }

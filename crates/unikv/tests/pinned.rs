@@ -8,7 +8,7 @@ mod counting;
 
 use counting::live_bytes;
 use std::sync::Mutex;
-use unikv::{Batch, Bytes, Clustering, Db, Options, Readable};
+use unikv::{Tuning, Batch, Bytes, Clustering, Db, Options, Readable};
 
 const BUDGET: usize = 16 << 20;
 const RECORDS: usize = 4000;
@@ -63,7 +63,7 @@ impl Held {
 fn options() -> Options {
     Options::default()
         .memory_budget(BUDGET as u64)
-        .memtable_bytes(1 << 20)
+        .tuning(Tuning::default().memtable_bytes(1 << 20))
         .clustering(Clustering::LeastWriting)
 }
 

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unikv::{Batch, Db, Durability, Options, Readable, Secondary, SecondaryOptions};
+use unikv::{Tuning, Batch, Db, Durability, Options, Readable, Secondary, SecondaryOptions};
 
 const DIR: &str = "UNIKV_FOLLOWED_DIR";
 /// Keys that are written together.
@@ -26,10 +26,7 @@ const LIVES: usize = 4;
 
 fn options() -> Options {
     Options::default()
-        .memtable_bytes(64 << 10)
-        .unsorted_bytes(256 << 10)
-        .partition_bytes(1 << 20)
-        .key_table_bytes(64 << 10)
+        .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(256 << 10).partition_bytes(1 << 20).key_table_bytes(64 << 10))
         .memory_budget(8 << 20)
 }
 

@@ -89,7 +89,7 @@ fn space_holds_for_every_shape() {
         let name = shape.name();
         let (nearest, stats) = watched(
             name,
-            options(Clustering::LeastWriting).key_table_bytes(512 << 10),
+            options(Clustering::LeastWriting).tuning(Tuning::default().key_table_bytes(512 << 10)),
             Some(shape),
             |stage| {
                 let keys = shape.keys_in(BYTES);

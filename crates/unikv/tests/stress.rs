@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use unikv::{Batch, Clustering, Db, Durability, Options};
+use unikv::{Tuning, Batch, Clustering, Db, Durability, Options};
 
 const WRITERS: u32 = 3;
 const KEYS: u32 = 150;
@@ -33,16 +33,11 @@ fn operations() -> u32 {
 
 fn options(clustering: Clustering) -> Options {
     Options::default()
-        .memtable_bytes(16 << 10)
-        .unsorted_bytes(48 << 10)
-        .partition_bytes(96 << 10)
-        .key_table_bytes(4 << 10)
-        .block_bytes(512)
+        .tuning(Tuning::default().memtable_bytes(16 << 10).unsorted_bytes(48 << 10).partition_bytes(96 << 10).key_table_bytes(4 << 10).block_bytes(512))
         .inline_value_bytes(32)
         .memory_budget(1 << 20)
         .max_space_amp(1.3)
-        .scan_merge_limit(1)
-        .background_threads(3)
+        .tuning(Tuning::default().scan_merge_limit(1).background_threads(3))
         .clustering(clustering)
 }
 

@@ -15,7 +15,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use unikv::{Bytes, Db, Options, Readable, Result, Transaction};
+use unikv::{Tuning, Bytes, Db, Options, Readable, Result, Transaction};
 
 const THREADS: u64 = 16;
 const ACCOUNTS: u32 = 12;
@@ -24,8 +24,7 @@ const START: u64 = 1000;
 fn open(name: &str) -> (tempfile::TempDir, Db) {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::default()
-        .memtable_bytes(16 << 10)
-        .unsorted_bytes(48 << 10)
+        .tuning(Tuning::default().memtable_bytes(16 << 10).unsorted_bytes(48 << 10))
         .memory_budget(2 << 20);
     let db = Db::open(dir.path().join(name), options).unwrap();
     (dir, db)

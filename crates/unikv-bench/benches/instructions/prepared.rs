@@ -301,9 +301,9 @@ impl Base {
                 let file = file.unwrap();
                 fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
             }
-            let options = Options::default().create_if_missing(false);
+            let options = Options::default();
             let options = options.memory_budget(budget).clustering(clustering);
-            Db::open(dir.path(), options).unwrap()
+            Db::open_existing(dir.path(), options).unwrap()
         };
         let before = (0, 0);
         Base { db, before, dir }

@@ -22,8 +22,11 @@ impl Engine for UniKv {
     type Setup = Options;
 
     fn open(dir: &Path, setup: &Options, create: bool) -> Result<UniKv, Failure> {
-        let options = setup.clone().create_if_missing(create);
-        Db::open(dir, options).map(UniKv).map_err(Failure::engine)
+        let opened = match create {
+            true => Db::open(dir, setup.clone()),
+            false => Db::open_existing(dir, setup.clone()),
+        };
+        opened.map(UniKv).map_err(Failure::engine)
     }
 
     #[inline]

@@ -47,9 +47,15 @@ pub struct Snapshot(pub(crate) Arc<SnapshotOf>);
 object!(Snapshot, "unikv_snapshot_t", b"ukv:snap");
 
 impl Database {
-    pub(crate) fn open(options: &Options, dir: &Path) -> Outcome<Database> {
+    /// Opens one; `open` says what may be there.
+    pub(crate) fn open(
+        options: Option<&Options>,
+        open: impl FnOnce(&Options, unikv::Options) -> unikv::Result<Db>,
+    ) -> Outcome<Database> {
+        let defaults = Options::default();
+        let options = options.unwrap_or(&defaults);
         let name = comparator::accepted(options.comparator.as_ref())?;
-        let db = Db::open(dir, options.for_opening())?;
+        let db = open(options, options.for_opening())?;
         if let Err(fault) = comparator::agree(&db, name.as_deref()) {
             drop(db.close());
             return Err(fault);
@@ -115,6 +121,21 @@ impl Database {
     }
 }
 
+/// As LevelDB's two options say.
+fn open_by_flags(
+    options: &Options,
+    dir: &Path,
+    engine: unikv::Options,
+) -> unikv::Result<Db> {
+    match (options.create_if_missing, options.error_if_exists) {
+        (true, false) => Db::open(dir, engine),
+        (false, false) => Db::open_existing(dir, engine),
+        // With both, every directory is refused: the flags name the reason.
+        (false, true) if !dir.join("CURRENT").exists() => Db::open_existing(dir, engine),
+        (_, true) => Db::create_new(dir, engine),
+    }
+}
+
 #[cold]
 pub(crate) fn is_followed() -> Fault {
     let what = "the database is followed, and only reads work";
@@ -147,10 +168,29 @@ pub(crate) fn hand_out(
 
 capi! { functions:
     /// Opens the database in directory `name`, as the options say; NULL on failure. The options are
-    /// not needed any more when this returns.
+    /// not needed any more when this returns. As in LevelDB, a database is not created unless
+    /// `unikv_options_set_create_if_missing` was called.
     fn unikv_open(options: Optional<Options>, name: Text; errptr) -> New<Database> {
-        let defaults = Options::default();
-        New::of(Database::open(options.unwrap_or(&defaults), name.path())?)
+        let open = |own: &Options, engine| open_by_flags(own, name.path(), engine);
+        New::of(Database::open(options, open)?)
+    }
+
+    /// Opens the database in directory `name`, which must be there, whatever LevelDB's two options
+    /// say; NULL on failure.
+    fn unikv_open_existing(options: Optional<Options>, name: Text; errptr) -> New<Database> {
+        New::of(Database::open(options, |_, engine| Db::open_existing(name.path(), engine))?)
+    }
+
+    /// Creates a database in directory `name`, which must not hold one, whatever LevelDB's two
+    /// options say, and opens it; NULL on failure.
+    fn unikv_create_new(options: Optional<Options>, name: Text; errptr) -> New<Database> {
+        New::of(Database::open(options, |_, engine| Db::create_new(name.path(), engine))?)
+    }
+
+    /// Creates a database in the memory of the process, which is gone when it is closed; NULL on
+    /// failure. Checkpoints, backups and exports copy it to a disk.
+    fn unikv_open_in_memory(options: Optional<Options>; errptr) -> New<Database> {
+        New::of(Database::open(options, |_, engine| Db::in_memory(engine))?)
     }
 
     /// Closes the database at once. No other call may be using it. What was made of it (iterators,

@@ -10,7 +10,7 @@ use crate::boundary::capi;
 use crate::boundary::handles::object;
 use std::ffi::c_int;
 use std::sync::{Arc, Weak};
-use unikv::Compression;
+use unikv::{Compression, Tuning};
 
 /// LevelDB's write buffer, where the program has not set one.
 const USUAL_WRITE_BUFFER: u64 = 4 << 20;
@@ -19,8 +19,12 @@ const LEAST_MEMORY: u64 = 32 << 20;
 
 /// Options of a database.
 pub struct Options {
-    /// What was set by LevelDB's functions and by name. Nothing missing is created unless set.
+    /// What was set by LevelDB's functions and by name.
     pub(crate) engine: unikv::Options,
+    /// Whether a database may be made where there is none.
+    pub(crate) create_if_missing: bool,
+    /// Whether a database that is there is refused.
+    pub(crate) error_if_exists: bool,
     /// Does not keep the comparator.
     pub(crate) comparator: Option<Weak<Given>>,
     pub(crate) write_buffer: Option<u64>,
@@ -38,7 +42,9 @@ object!(Options, "unikv_options_t", b"ukv:opts");
 impl Default for Options {
     fn default() -> Options {
         Options {
-            engine: unikv::Options::default().create_if_missing(false),
+            engine: unikv::Options::default(),
+            create_if_missing: false,
+            error_if_exists: false,
             comparator: None,
             write_buffer: None,
             cache: None,
@@ -99,12 +105,12 @@ capi! { functions:
 
     /// Whether a database is made where there is none. Default: 0.
     fn unikv_options_set_create_if_missing(options: Alone<Options>, yes: u8) {
-        options.change(|engine| engine.create_if_missing(yes != 0));
+        options.create_if_missing = yes != 0;
     }
 
     /// Whether opening a database that exists is an error. Default: 0.
     fn unikv_options_set_error_if_exists(options: Alone<Options>, yes: u8) {
-        options.change(|engine| engine.error_if_exists(yes != 0));
+        options.error_if_exists = yes != 0;
     }
 
     /// Accepted without a meaning: everything is verified in any case.
@@ -127,7 +133,7 @@ capi! { functions:
     fn unikv_options_set_write_buffer_size(options: Alone<Options>, bytes: usize) {
         let bytes = bytes.max(64 << 10) as u64;
         options.write_buffer = Some(bytes);
-        options.change(|engine| engine.memtable_bytes(bytes));
+        options.change(|engine| engine.tuning(Tuning::default().memtable_bytes(bytes)));
     }
 
     /// Accepted without a meaning: open files are bounded by what the process may have.
@@ -143,7 +149,7 @@ capi! { functions:
 
     /// Bytes of a block of keys, between 256 bytes and 1 MiB. Default: 4 KiB.
     fn unikv_options_set_block_size(options: Alone<Options>, bytes: usize) {
-        options.change(|engine| engine.block_bytes(bytes.clamp(256, 1 << 20) as u32));
+        options.change(|engine| engine.tuning(Tuning::default().block_bytes(bytes.clamp(256, 1 << 20) as u32)));
     }
 
     /// Accepted without a meaning.
@@ -153,7 +159,7 @@ capi! { functions:
 
     /// Bytes of a table of keys. Default: 2 MiB.
     fn unikv_options_set_max_file_size(options: Alone<Options>, bytes: usize) {
-        options.change(|engine| engine.key_table_bytes(bytes.max(64 << 10) as u64));
+        options.change(|engine| engine.tuning(Tuning::default().key_table_bytes(bytes.max(64 << 10) as u64)));
     }
 
     /// How values are compressed: `unikv_no_compression`; `unikv_snappy_compression`, in the place

@@ -8,7 +8,7 @@ use crate::leveldb::reads_and_writes::WriteOptions;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
-use unikv::{Clustering, Compression, Durability};
+use unikv::{Clustering, Compression, Durability, Tuning};
 
 /// An option with a value that is none of its own.
 #[cold]
@@ -92,6 +92,7 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
         (
             keyspaces { $($shared:ident: $parse_shared:ident,)* }
             database { $($own:ident: $parse_own:ident,)* }
+            tuning { $($tuned:ident: $parse_tuned:ident,)* }
         ) => {
             match name {
                 $(stringify!($shared) => {
@@ -104,8 +105,16 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
                     options.change(|engine| engine.$own(value));
                     options.not_for_keyspaces.get_or_insert(stringify!($own));
                 })*
+                $(stringify!($tuned) => {
+                    let tuning = Tuning::default().$tuned($parse_tuned(name, text)?);
+                    options.change(|engine| engine.tuning(tuning));
+                    options.not_for_keyspaces.get_or_insert(stringify!($tuned));
+                })*
                 _ => {
-                    let names = [$(stringify!($shared),)* $(stringify!($own),)*].join(", ");
+                    let names = [
+                        $(stringify!($shared),)* $(stringify!($own),)* $(stringify!($tuned),)*
+                    ];
+                    let names = names.join(", ");
                     let what = format!("there is no option `{name}`");
                     return Err(Fault::misuse(&what, &format!("the options are {names}")));
                 }
@@ -119,24 +128,23 @@ fn set(options: &mut Options, name: &str, text: &str) -> Outcome<()> {
             default_ttl: ttl,
         }
         database {
-            create_if_missing: boolean,
-            error_if_exists: boolean,
             durability: durability,
             memory_budget: size,
             max_space_amp: number,
-            memtable_bytes: size,
-            unsorted_bytes: size,
-            partition_bytes: size,
             clustering: clustering,
-            key_table_bytes: size,
-            block_bytes: small_size,
-            background_threads: number,
-            scan_merge_limit: number,
             change_window_bytes: size,
             latencies: boolean,
             slow_after: duration,
             publish_stats: duration,
-            in_memory: boolean,
+        }
+        tuning {
+            memtable_bytes: size,
+            unsorted_bytes: size,
+            partition_bytes: size,
+            key_table_bytes: size,
+            block_bytes: small_size,
+            background_threads: number,
+            scan_merge_limit: number,
         }
     }
     if name == "memory_budget" {
@@ -167,10 +175,9 @@ capi! { functions:
     /// ("none", "lz4", "zstd", "zstd:7"), `default_ttl` ("7d", "never"), `inline_value_bytes`,
     /// `memtable_bytes`, `unsorted_bytes`, `partition_bytes`, `key_table_bytes`, `block_bytes`,
     /// `clustering` ("automatic", "least_writing"), `background_threads`, `scan_merge_limit`,
-    /// `change_window_bytes`, `latencies`, `slow_after` ("100ms"), `publish_stats` ("1s"),
-    /// `in_memory`, `create_if_missing` and `error_if_exists` ("true", "false"). An unknown name,
-    /// and a value that is none, are errors; a value out of range is one when the database is
-    /// opened.
+    /// `change_window_bytes`, `latencies` ("true", "false"), `slow_after` ("100ms") and
+    /// `publish_stats` ("1s"). An unknown name, and a value that is none, are errors; a value out
+    /// of range is one when the database is opened.
     fn unikv_options_set(options: Alone<Options>, name: Text, value: Text; errptr) {
         set(&mut options, name.str()?, value.str()?)?;
     }
@@ -202,8 +209,6 @@ mod tests {
             ("inline_value_bytes", "64"),
             ("compression", "zstd:7"),
             ("default_ttl", "7d"),
-            ("create_if_missing", "true"),
-            ("error_if_exists", "0"),
             ("durability", "periodic:100ms"),
             ("memory_budget", "512MB"),
             ("max_space_amp", "1.25"),
@@ -219,7 +224,6 @@ mod tests {
             ("latencies", "true"),
             ("slow_after", "100ms"),
             ("publish_stats", "1s"),
-            ("in_memory", "true"),
         ];
         for (name, value) in values {
             set(&mut options, name, value).unwrap();
@@ -231,19 +235,13 @@ mod tests {
             .durability(Durability::Periodic(Duration::from_millis(100)))
             .memory_budget(512_000_000)
             .max_space_amp(1.25)
-            .memtable_bytes(8 << 20)
-            .unsorted_bytes(64 << 20)
-            .partition_bytes(1 << 30)
+            .tuning(Tuning::default().memtable_bytes(8 << 20).unsorted_bytes(64 << 20).partition_bytes(1 << 30))
             .clustering(Clustering::LeastWriting)
-            .key_table_bytes(1 << 20)
-            .block_bytes(4096)
-            .background_threads(3)
-            .scan_merge_limit(4)
+            .tuning(Tuning::default().key_table_bytes(1 << 20).block_bytes(4096).background_threads(3).scan_merge_limit(4))
             .change_window_bytes(1 << 20)
             .latencies(true)
             .slow_after(Duration::from_millis(100))
-            .publish_stats(Duration::from_secs(1))
-            .in_memory(true);
+            .publish_stats(Duration::from_secs(1));
         assert_eq!(options.engine, expected);
         // Those that an open database shows are all there.
         let dir = tempfile::TempDir::new().unwrap();
@@ -252,8 +250,10 @@ mod tests {
         let fields = shown
             .lines()
             .filter_map(|line| line.strip_prefix("    ")?.split_once(':'));
-        // `set` is no option: it names those that are not left at their defaults.
-        let is_option = |field: &str| !field.starts_with([' ', '}']) && field != "set";
+        // `set` names the options that are set; `in_memory` says how the database was opened.
+        let is_option = |field: &str| {
+            !field.starts_with([' ', '}']) && !["set", "in_memory"].contains(&field)
+        };
         for (field, _) in fields.filter(|(field, _)| is_option(field)) {
             assert!(values.iter().any(|(name, _)| *name == field), "{field}");
         }
@@ -266,7 +266,7 @@ mod tests {
             set(&mut options, name, value).unwrap();
             unset(&mut options, name).unwrap();
         }
-        let expected = unikv::Options::default().create_if_missing(false);
+        let expected = unikv::Options::default();
         let expected = expected.unset(unikv::StoredOption::MemoryBudget);
         let expected = expected.unset(unikv::StoredOption::BlockBytes);
         assert_eq!(options.for_opening(), expected);
@@ -278,7 +278,7 @@ mod tests {
         // Set afterwards, it holds.
         set(&mut options, "block_bytes", "1024").unwrap();
         assert_ne!(options.engine.clone(), expected);
-        for name in ["durability", "create_if_missing", "nosuch", ""] {
+        for name in ["durability", "latencies", "nosuch", ""] {
             let before = options.engine.clone();
             assert!(unset(&mut options, name).is_err(), "{name}");
             assert_eq!(options.engine, before);
@@ -299,7 +299,7 @@ mod tests {
             ("default_ttl", "99999999999999999999d"),
             ("default_ttl", "18446744073709551615d"),
             ("block_bytes", "5GiB"),
-            ("create_if_missing", "yes"),
+            ("latencies", "yes"),
             ("clustering", ""),
             ("nosuch", "1"),
             ("", ""),

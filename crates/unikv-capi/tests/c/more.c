@@ -18,8 +18,7 @@ static void options_by_name(unikv_options_t* options) {
     char* err = NULL;
     unikv_options_set(options, "memory_budget", "64MiB", &err);
     FINE(err);
-    unikv_options_set(options, "create_if_missing", "true", &err);
-    FINE(err);
+    unikv_options_set_create_if_missing(options, 1);
     unikv_options_set(options, "memory_budget", "lots", &err);
     FAILED(err, "`lots` is no value of the option `memory_budget`");
     unikv_options_set(options, "nosuch", "1", &err);

@@ -379,7 +379,7 @@ int main(int argc, char** argv) {
     unikv_t *db, *other;
     unikv_options_t* options = unikv_options_create();
     CHECK(argc == 2);
-    unikv_options_set(options, "create_if_missing", "true", &err);
+    unikv_options_set_create_if_missing(options, 1);
     other = unikv_open(options, in(argv[1], "other"), &err);
     FINE(err);
     unikv_options_set(options, "change_window_bytes", "16MiB", &err);

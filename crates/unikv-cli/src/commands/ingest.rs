@@ -35,8 +35,11 @@ impl Ingest {
         let mut lines = Lines::open(&self.file, self.format)?;
         // A new database has the default keyspace alone.
         let may_create = self.keyspace.is_default();
-        let options = self.engine.options()?.create_if_missing(may_create);
-        let db = opening::open(&self.dir.dir, options)?;
+        let options = self.engine.options()?;
+        let db = match may_create {
+            true => opening::open(&self.dir.dir, options)?,
+            false => opening::open_existing(&self.dir.dir, options)?,
+        };
         let keyspace = self.keyspace.find(&db)?;
         let mut ingest = keyspace.ingest()?;
         while let Some(line) = lines.next()? {

@@ -46,8 +46,11 @@ impl Load {
         let only = self.keyspace.as_deref();
         // A new database has the default keyspace alone.
         let may_create = only.is_none_or(|name| name == DEFAULT_KEYSPACE);
-        let options = self.engine.options()?.create_if_missing(may_create);
-        let db = opening::open(&self.dir.dir, options)?;
+        let options = self.engine.options()?;
+        let db = match may_create {
+            true => opening::open(&self.dir.dir, options)?,
+            false => opening::open_existing(&self.dir.dir, options)?,
+        };
         let loader = Loader::new(&db, only)?;
         let loaded = loader.load(lines)?;
         db.sync()?;

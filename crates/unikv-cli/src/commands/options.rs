@@ -20,8 +20,7 @@ pub struct Options {
 
 impl Options {
     pub fn run(self) -> Outcome {
-        let options = self.engine.options()?.create_if_missing(false);
-        let db = opening::open(&self.dir.dir, options)?;
+        let db = opening::open_existing(&self.dir.dir, self.engine.options()?)?;
         let options = db.options();
         db.close()?;
         self.output.print(

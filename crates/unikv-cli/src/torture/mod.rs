@@ -151,8 +151,11 @@ impl Torture {
         let amp = self.engine.max_space_amp.unwrap_or(1.5);
         let oracle = Oracle::open(self.threads, keys_per_thread, amp, self.expect.as_deref())?;
         let oracle = Arc::new(oracle);
-        let options = self.engine.options()?.error_if_exists(!oracle.continued);
-        let db = opening::open(&self.dir, options)?;
+        let options = self.engine.options()?;
+        let db = match oracle.continued {
+            true => opening::open(&self.dir, options)?,
+            false => opening::create_new(&self.dir, options)?,
+        };
         self.say(
             || json!({ "event": "opened", "recovery": recovery_to_json(db.recovery()) }),
             || recovery_in_words(db.recovery()),

@@ -112,9 +112,12 @@ __all__ = [
     "backup_points",
     "check",
     "check_export",
+    "create_new",
     "destroy",
-    "open_secondary",
+    "in_memory",
     "open",
+    "open_existing",
+    "open_secondary",
     "repair",
     "restore",
 ]
@@ -124,8 +127,6 @@ class Options(TypedDict, total=False):
     """The options of a database. Sizes are in bytes, or texts such as "512MB" and "64KiB"; times are
     in seconds, or `timedelta`. What they do is in the documentation of UniKV."""
 
-    create_if_missing: bool
-    error_if_exists: bool
     durability: str | float | timedelta
     memory_budget: int | str
     max_space_amp: float
@@ -144,19 +145,12 @@ class Options(TypedDict, total=False):
     latencies: bool
     slow_after: float | timedelta
     publish_stats: float | timedelta
-    in_memory: bool
     unset: list[str]
     """Options that the database has stored and is to forget: their defaults hold again."""
 
 
 def open(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
     """Opens the database in a directory, and makes it if there is none.
-
-    >>> with unikv.open(path / "new", create_if_missing=False) as db:
-    ...     pass
-    Traceback (most recent call last):
-    ...
-    unikv.NotFoundError: ...
 
     What is given for some options is stored in the database, and holds at later openings, too, until
     it is unset:
@@ -168,6 +162,35 @@ def open(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
     4096
     """
     return Database(path, **options)
+
+
+def open_existing(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
+    """Opens the database in a directory, which must be there.
+
+    >>> with unikv.open_existing(path / "new") as db:
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    unikv.NotFoundError: ...
+    """
+    return Database.open_existing(path, **options)
+
+
+def create_new(path: str | os.PathLike[str], **options: Unpack[Options]) -> Database:
+    """Creates a database in a directory, which must not hold one, and opens it."""
+    return Database.create_new(path, **options)
+
+
+def in_memory(**options: Unpack[Options]) -> Database:
+    """Creates a database in the memory of the process, which is gone when it is closed. Nothing is
+    read from or written to a disk; checkpoints, backups and exports copy it there.
+
+    >>> with unikv.in_memory() as db:
+    ...     db[b"apple"] = b"red"
+    ...     db[b"apple"]
+    b'red'
+    """
+    return Database.in_memory(**options)
 
 
 def open_secondary(

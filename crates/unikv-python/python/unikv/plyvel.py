@@ -178,9 +178,16 @@ def _agree_on_comparator(db: _unikv.Database, name: bytes | None) -> None:
         raise Error(f"the database was made with the comparator {stored!r}, not {name!r}")
 
 
+def _open(path: str, create_if_missing: bool, error_if_exists: bool, options: Any) -> _unikv.Database:
+    """Opens a database as plyvel's two flags say."""
+    if error_if_exists and (create_if_missing or os.path.exists(os.path.join(path, "CURRENT"))):
+        return _unikv.Database.create_new(path, **options)
+    if create_if_missing:
+        return _unikv.Database(path, **options)
+    return _unikv.Database.open_existing(path, **options)
+
+
 def _options(
-    create_if_missing: bool,
-    error_if_exists: bool,
     paranoid_checks: Any,
     write_buffer_size: Any,
     max_open_files: Any,
@@ -194,10 +201,7 @@ def _options(
     comparator_name: Any,
 ) -> dict[str, Any]:
     """The options that plyvel's are here."""
-    options: dict[str, Any] = {
-        "create_if_missing": bool(create_if_missing),
-        "error_if_exists": bool(error_if_exists),
-    }
+    options: dict[str, Any] = {}
     buffer = 4 << 20
     if write_buffer_size is not None:
         buffer = max(_number("write_buffer_size", write_buffer_size), 64 << 10)
@@ -253,8 +257,6 @@ class DB:
     ) -> None:
         path = _path(name)
         options = _options(
-            create_if_missing,
-            error_if_exists,
             paranoid_checks,
             write_buffer_size,
             max_open_files,
@@ -269,7 +271,7 @@ class DB:
         )
         self._name = name
         with _translated:
-            db = _unikv.Database(path, **options)
+            db = _open(path, bool(create_if_missing), bool(error_if_exists), options)
         try:
             with _translated:
                 _agree_on_comparator(db, comparator_name)

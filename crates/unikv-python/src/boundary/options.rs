@@ -5,7 +5,9 @@ use crate::boundary::errors::Fault;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use std::time::Duration;
-use unikv::{Clustering, Compression, Durability, EffectiveOptions, KeyspaceOptions, Options};
+use unikv::{
+    Clustering, Compression, Durability, EffectiveOptions, KeyspaceOptions, Options, Tuning,
+};
 
 #[cold]
 fn no_value(name: &str, value: &Bound<'_, PyAny>, expected: &'static str) -> Fault {
@@ -120,7 +122,7 @@ fn unset(mut options: Options, names: &Bound<'_, PyAny>) -> Result<Options, Faul
 }
 
 macro_rules! table {
-    ($($name:ident: $parse:ident,)*) => {
+    (options { $($name:ident: $parse:ident,)* } tuning { $($tuned:ident: $parse_tuned:ident,)* }) => {
         /// The options that keywords name.
         pub(crate) fn parse(keywords: Option<&Bound<'_, PyDict>>) -> Result<Options, Fault> {
             let mut options = Options::default();
@@ -135,7 +137,16 @@ macro_rules! table {
                     $(stringify!($name) => {
                         options = options.$name($parse(&name, &value)?);
                     })*
-                    _ => return Err(unknown(&name, &[$(stringify!($name),)* "unset"])),
+                    $(stringify!($tuned) => {
+                        let tuning = Tuning::default().$tuned($parse_tuned(&name, &value)?);
+                        options = options.tuning(tuning);
+                    })*
+                    _ => {
+                        let all = [
+                            $(stringify!($name),)* $(stringify!($tuned),)* "unset"
+                        ];
+                        return Err(unknown(&name, &all));
+                    }
                 }
             }
             Ok(options)
@@ -144,27 +155,28 @@ macro_rules! table {
 }
 
 table! {
-    create_if_missing: boolean,
-    error_if_exists: boolean,
-    durability: durability,
-    memory_budget: size,
-    max_space_amp: number,
-    memtable_bytes: size,
-    unsorted_bytes: size,
-    partition_bytes: size,
-    inline_value_bytes: small_size,
-    compression: compression,
-    default_ttl: time,
-    clustering: clustering,
-    key_table_bytes: size,
-    block_bytes: small_size,
-    background_threads: number,
-    scan_merge_limit: number,
-    change_window_bytes: size,
-    latencies: boolean,
-    slow_after: time,
-    publish_stats: time,
-    in_memory: boolean,
+    options {
+        durability: durability,
+        memory_budget: size,
+        max_space_amp: number,
+        inline_value_bytes: small_size,
+        compression: compression,
+        default_ttl: time,
+        clustering: clustering,
+        change_window_bytes: size,
+        latencies: boolean,
+        slow_after: time,
+        publish_stats: time,
+    }
+    tuning {
+        memtable_bytes: size,
+        unsorted_bytes: size,
+        partition_bytes: size,
+        key_table_bytes: size,
+        block_bytes: small_size,
+        background_threads: number,
+        scan_merge_limit: number,
+    }
 }
 
 #[cold]
@@ -209,7 +221,6 @@ pub(crate) fn show<'py>(
     plain! {
         memory_budget memtable_bytes unsorted_bytes partition_bytes inline_value_bytes max_space_amp
         key_table_bytes block_bytes background_threads scan_merge_limit change_window_bytes latencies
-        in_memory
     }
     shown.set_item("durability", durability_to_python(py, options.durability)?)?;
     shown.set_item(

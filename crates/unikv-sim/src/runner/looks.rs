@@ -93,7 +93,6 @@ impl Runner {
     pub(super) fn refused(&self, n: u32) -> Result<(), Interrupt> {
         let (db, long) = (self.db(), vec![b'k'; MOST_KEY_BYTES + 1]);
         let env = || env(&self.vfs, &self.runtime);
-        let is_open = || Options::default().create_if_missing(false);
         let (what, result, wanted) = match n % REFUSALS {
             0 => (
                 "a long key",
@@ -136,7 +135,7 @@ impl Runner {
                 )
             }
             5 => {
-                let result = Db::open(DIR, is_open().env(env())).map(drop);
+                let result = Db::open_existing(DIR, Options::default().env(env())).map(drop);
                 ("a second opener", result, ErrorKind::Locked)
             }
             6 => return self.check_beside(&env()),

@@ -25,7 +25,7 @@ use crate::engine::stats::Stats;
 use crate::engine::stats::holders::{ClosingReport, DueJob};
 use crate::error::Result;
 use crate::events::{RecoveryReport, TimedOperation};
-use crate::options::{EffectiveOptions, Options};
+use crate::options::{EffectiveOptions, Opens, Options};
 use crate::vfs::Env;
 use bytes::Bytes;
 use reader::Reader;
@@ -50,6 +50,9 @@ impl Options {
     }
 }
 
+/// Stands in messages for the directory of a database in memory.
+const IN_MEMORY: &str = ":memory:";
+
 /// An open database. Cheap to clone; all clones are the same database, and it may be used from any
 /// number of threads.
 ///
@@ -64,16 +67,74 @@ impl Options {
 pub struct Db(pub(crate) Arc<Handle>);
 
 impl Db {
-    /// Opens the database in directory `dir`, creating it if the options allow.
+    /// Opens the database in directory `dir`, and creates it if there is none.
     ///
     /// # Errors
-    /// `Locked` if it is open elsewhere, `NotFound` if there is none and none may be created,
-    /// `Incompatible` for a foreign directory or a newer format, `Corruption` for damage that would
-    /// lose data, `InvalidArgument` for options out of range, `Io`. After an error the directory is
-    /// as it was.
+    /// `Locked` if it is open elsewhere, `Incompatible` for a foreign directory or a newer format,
+    /// `Corruption` for damage that would lose data, `InvalidArgument` for options out of range,
+    /// `Io`. After an error the directory is as it was.
     pub fn open(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::opening(dir.as_ref(), options, Opens::Any)
+    }
+
+    /// Opens the database in directory `dir`, which must be there.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none, and those of [`Db::open`].
+    pub fn open_existing(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::opening(dir.as_ref(), options, Opens::Existing)
+    }
+
+    /// Creates a database in directory `dir`, which must not hold one, and opens it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is one, and those of [`Db::open`].
+    pub fn create_new(dir: impl AsRef<Path>, options: Options) -> Result<Db> {
+        Db::opening(dir.as_ref(), options, Opens::New)
+    }
+
+    /// Creates a database in the memory of the process.
+    ///
+    /// It begins empty, and is gone when it is closed: nothing survives the process, whatever the
+    /// durability says, and nothing is read from or written to a disk. All else is as on a disk:
+    /// snapshots, transactions, expiry, the change feed, and the background, which merges and
+    /// collects as there.
+    ///
+    /// [`Db::checkpoint`], [backups](crate::backup) and [`Db::export`] copy it to the file system,
+    /// where the copy can be opened like any other database. Nobody can follow it, and its figures
+    /// are not published: other processes have no way to it.
+    ///
+    /// The files come on top of [`Options::memory_budget`]:
+    /// [`Stats::in_memory_bytes`](crate::Stats::in_memory_bytes) says what they take. That is what
+    /// [`Options::max_space_amp`] allows over the data, and the log: a few memtables. For files in
+    /// memory that outlive a closing, see [`MemoryVfs`](crate::vfs::MemoryVfs).
+    ///
+    /// ```
+    /// use unikv::{Db, Options};
+    ///
+    /// let db = Db::in_memory(Options::default())?;
+    /// db.put("apple", "red")?;
+    /// # let dir = std::env::temp_dir().join(format!("unikv-in-memory-{}", std::process::id()));
+    /// db.checkpoint(&dir)?;
+    /// db.close()?;
+    ///
+    /// let kept = Db::open(&dir, Options::default())?;
+    /// assert_eq!(kept.get("apple")?.as_deref(), Some(&b"red"[..]));
+    /// # kept.close()?;
+    /// # Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument` for options out of range.
+    pub fn in_memory(options: Options) -> Result<Db> {
+        Db::opening(Path::new(IN_MEMORY), options, Opens::InMemory)
+    }
+
+    fn opening(dir: &Path, mut options: Options, opens: Opens) -> Result<Db> {
+        options.opens = opens;
         let env = options.env.clone().unwrap_or_else(Env::os);
-        let handle = Handle::open(env, dir.as_ref(), options)?;
+        let handle = Handle::open(env, dir, options)?;
         Ok(Db(Arc::new(handle)))
     }
 
@@ -191,7 +252,8 @@ impl Db {
         self.0.engine.background.collect_garbage()
     }
 
-    /// The directory of the database, as it was given when it was opened.
+    /// The directory of the database, as it was given when it was opened; `:memory:` for one in
+    /// memory.
     pub fn path(&self) -> &Path {
         self.0.engine.core.store.dir()
     }

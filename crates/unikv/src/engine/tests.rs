@@ -20,7 +20,7 @@ use crate::testing::{MOST_WAIT, limit, wait_for};
 use crate::version::edit::VersionEdit;
 use crate::vfs::Env;
 use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
-use crate::{Batch, Clustering, Db, Durability, ErrorKind, Options};
+use crate::{Tuning, Batch, Clustering, Db, Durability, ErrorKind, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -30,10 +30,7 @@ use std::sync::Arc;
 pub(crate) fn small() -> Options {
     Options::default()
         .clustering(Clustering::LeastWriting)
-        .memtable_bytes(4 << 10)
-        .unsorted_bytes(16 << 10)
-        .key_table_bytes(4 << 10)
-        .block_bytes(512)
+        .tuning(Tuning::default().memtable_bytes(4 << 10).unsorted_bytes(16 << 10).key_table_bytes(4 << 10).block_bytes(512))
         .memory_budget(1 << 20)
 }
 
@@ -317,14 +314,12 @@ fn a_second_opener_a_foreign_directory_and_a_missing_database_differ() {
     db.close().unwrap();
     assert_eq!(clone.put("k", "v").unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(clone.get("k").unwrap_err().kind(), ErrorKind::Closed);
-    let existing = small().error_if_exists(true);
     assert_eq!(
-        kind(Db::open("/db", existing.env(env()))),
+        kind(Db::create_new("/db", small().env(env()))),
         ErrorKind::InvalidArgument
     );
-    let missing = small().create_if_missing(false);
     assert_eq!(
-        kind(Db::open("/none", missing.env(env()))),
+        kind(Db::open_existing("/none", small().env(env()))),
         ErrorKind::NotFound
     );
     env().vfs.create_dir_all("/foreign".as_ref()).unwrap();
@@ -337,7 +332,7 @@ fn a_second_opener_a_foreign_directory_and_a_missing_database_differ() {
     );
     env().destroy("/db").unwrap();
     assert_eq!(
-        kind(Db::open("/db", small().create_if_missing(false).env(env()))),
+        kind(Db::open_existing("/db", small().env(env()))),
         ErrorKind::NotFound
     );
 }
@@ -652,7 +647,7 @@ fn a_merge_that_is_late_takes_two_generations_along() {
 #[test]
 fn a_key_is_not_taken_for_another_with_its_tag() {
     let machine = Machine::new(41);
-    let (db, _) = machine.open(small().memtable_bytes(64 << 10).unsorted_bytes(1 << 20));
+    let (db, _) = machine.open(small().tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(1 << 20)));
     for i in 0..100 {
         db.put(format!("key{i:03}"), [7; 100]).unwrap();
     }
@@ -695,7 +690,7 @@ fn other_threads_see_a_batch_whole_or_not_at_all() {
         vfs: Arc::new(SimVfs::new()),
         runtime: Env::os().runtime,
     };
-    let options = Options::default().memtable_bytes(32 << 20);
+    let options = Options::default().tuning(Tuning::default().memtable_bytes(32 << 20));
     let db = Db::open("/db", options.env(env)).unwrap();
     let ends = [0, LAST].map(u32::to_be_bytes);
     let over = std::sync::atomic::AtomicBool::new(false);

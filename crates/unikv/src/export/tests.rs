@@ -569,7 +569,7 @@ fn at(machine: &Machine, dir: &str, wall_ms: u64) -> Db {
         vfs: Arc::new(machine.disk.clone()),
         runtime,
     };
-    Db::open(dir, Options::default().create_if_missing(true).env(env)).unwrap()
+    Db::open(dir, Options::default().env(env)).unwrap()
 }
 
 #[test]

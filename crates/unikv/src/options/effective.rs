@@ -20,11 +20,11 @@ pub struct EffectiveOptions {
     pub durability: Durability,
     /// See [`Options::memory_budget`](super::Options::memory_budget).
     pub memory_budget: u64,
-    /// See [`Options::memtable_bytes`](super::Options::memtable_bytes).
+    /// See [`Tuning::memtable_bytes`](super::Tuning::memtable_bytes).
     pub memtable_bytes: u64,
-    /// See [`Options::unsorted_bytes`](super::Options::unsorted_bytes).
+    /// See [`Tuning::unsorted_bytes`](super::Tuning::unsorted_bytes).
     pub unsorted_bytes: u64,
-    /// See [`Options::partition_bytes`](super::Options::partition_bytes).
+    /// See [`Tuning::partition_bytes`](super::Tuning::partition_bytes).
     pub partition_bytes: u64,
     /// See [`Options::inline_value_bytes`](super::Options::inline_value_bytes).
     pub inline_value_bytes: u32,
@@ -32,13 +32,13 @@ pub struct EffectiveOptions {
     pub max_space_amp: f64,
     /// See [`Options::clustering`](super::Options::clustering).
     pub clustering: Clustering,
-    /// See [`Options::key_table_bytes`](super::Options::key_table_bytes).
+    /// See [`Tuning::key_table_bytes`](super::Tuning::key_table_bytes).
     pub key_table_bytes: u64,
-    /// See [`Options::block_bytes`](super::Options::block_bytes).
+    /// See [`Tuning::block_bytes`](super::Tuning::block_bytes).
     pub block_bytes: u32,
-    /// See [`Options::background_threads`](super::Options::background_threads).
+    /// See [`Tuning::background_threads`](super::Tuning::background_threads).
     pub background_threads: usize,
-    /// See [`Options::scan_merge_limit`](super::Options::scan_merge_limit).
+    /// See [`Tuning::scan_merge_limit`](super::Tuning::scan_merge_limit).
     pub scan_merge_limit: u32,
     /// See [`Options::compression`](super::Options::compression).
     pub compression: Compression,
@@ -52,7 +52,7 @@ pub struct EffectiveOptions {
     pub slow_after: Option<Duration>,
     /// See [`Options::publish_stats`](super::Options::publish_stats).
     pub publish_stats: Option<Duration>,
-    /// See [`Options::in_memory`](super::Options::in_memory).
+    /// See [`Db::in_memory`](crate::Db::in_memory).
     pub in_memory: bool,
     /// The names of the stored options that were set, at this opening or an earlier one, and that
     /// [`Options::unset`](super::Options::unset) makes the defaults again. The other stored options

@@ -1,7 +1,7 @@
 //! What holds when a database is opened: what is set, else what is stored, else the default.
 
 use super::{DEFAULT_BUDGET, EffectiveOptions, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES};
-use super::{Options, StoredOptions};
+use super::{Opens, Options, StoredOptions};
 use crate::error::Result;
 use crate::memtable::Lifetime;
 use std::time::Duration;
@@ -25,6 +25,7 @@ impl Options {
     /// `InvalidArgument`, naming the option, for a value out of range.
     pub(crate) fn resolve(&self, stored: &StoredOptions) -> Result<EffectiveOptions> {
         let set = self.to_store(stored);
+        let in_memory = self.opens == Opens::InMemory;
         let memory_budget = set.memory_budget.unwrap_or(DEFAULT_BUDGET);
         let memtable_bytes = || default_memtable_bytes(memory_budget);
         let unsorted_bytes = || default_unsorted_bytes(memory_budget);
@@ -47,8 +48,8 @@ impl Options {
             change_window_bytes: set.change_window_bytes.unwrap_or(0),
             latencies: self.latencies,
             slow_after: self.slow_after,
-            publish_stats: self.publish_stats.filter(|_| !self.in_memory),
-            in_memory: self.in_memory,
+            publish_stats: self.publish_stats.filter(|_| !in_memory),
+            in_memory,
             set: set.set(),
         };
         options.validate()?;
@@ -110,7 +111,7 @@ mod tests {
         ] {
             let options = Options::default().memory_budget(budget);
             assert_eq!(of(options.clone()).memtable_bytes, memtable);
-            assert_eq!(of(options.memtable_bytes(8 << 20)).memtable_bytes, 8 << 20);
+            assert_eq!(of(options.tuning(Tuning::default().memtable_bytes(8 << 20))).memtable_bytes, 8 << 20);
         }
     }
 

@@ -54,9 +54,7 @@ impl SecondaryOptions {
         let writer = Options::default().resolve(stored)?;
         let options = Options::default()
             .memory_budget(self.memory_budget.unwrap_or(writer.memory_budget))
-            .memtable_bytes(writer.memtable_bytes)
-            .unsorted_bytes(writer.unsorted_bytes)
-            .partition_bytes(writer.partition_bytes);
+            .tuning(Tuning::default().memtable_bytes(writer.memtable_bytes).unsorted_bytes(writer.unsorted_bytes).partition_bytes(writer.partition_bytes));
         options.resolve(stored)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// Declares the options, each of which is there if it was set.
 macro_rules! stored {
-    ($($name:ident: $of:ty = $variant:ident,)*) => {
+    ($($name:ident: $of:ty = $in:ident::$variant:ident,)*) => {
         /// The options that are stored in a database, each if it is set.
         #[derive(Clone, Debug, Default, PartialEq)]
         pub(crate) struct StoredOptions {
@@ -30,7 +30,7 @@ macro_rules! stored {
         #[non_exhaustive]
         pub enum StoredOption {
             $(
-                #[doc = concat!("That of [`Options::", stringify!($name), "`](crate::Options::", stringify!($name), ").")]
+                #[doc = concat!("[`", stringify!($in), "::", stringify!($name), "`](crate::", stringify!($in), "::", stringify!($name), ").")]
                 $variant,
             )*
         }
@@ -71,19 +71,19 @@ macro_rules! stored {
 }
 
 stored! {
-    memory_budget: u64 = MemoryBudget,
-    memtable_bytes: u64 = MemtableBytes,
-    unsorted_bytes: u64 = UnsortedBytes,
-    partition_bytes: u64 = PartitionBytes,
-    inline_value_bytes: u32 = InlineValueBytes,
-    max_space_amp: f64 = MaxSpaceAmp,
-    clustering: Clustering = Clustering,
-    key_table_bytes: u64 = KeyTableBytes,
-    block_bytes: u32 = BlockBytes,
-    scan_merge_limit: u32 = ScanMergeLimit,
-    compression: Compression = Compression,
-    default_ttl: Duration = DefaultTtl,
-    change_window_bytes: u64 = ChangeWindowBytes,
+    memory_budget: u64 = Options::MemoryBudget,
+    memtable_bytes: u64 = Tuning::MemtableBytes,
+    unsorted_bytes: u64 = Tuning::UnsortedBytes,
+    partition_bytes: u64 = Tuning::PartitionBytes,
+    inline_value_bytes: u32 = Options::InlineValueBytes,
+    max_space_amp: f64 = Options::MaxSpaceAmp,
+    clustering: Clustering = Options::Clustering,
+    key_table_bytes: u64 = Tuning::KeyTableBytes,
+    block_bytes: u32 = Tuning::BlockBytes,
+    scan_merge_limit: u32 = Tuning::ScanMergeLimit,
+    compression: Compression = Options::Compression,
+    default_ttl: Duration = Options::DefaultTtl,
+    change_window_bytes: u64 = Options::ChangeWindowBytes,
 }
 
 impl StoredOptions {

@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use unikv::{Db, Options};
+use unikv::{Tuning, Db, Options};
 use unikv_bench::Failure;
 use unikv_bench::run::remove_store;
 use unikv_bench::workload::keys::mix;
@@ -37,7 +37,7 @@ const MEDIAN_STEP: Duration = Duration::from_micros(50);
 
 fn options() -> Options {
     let options = Options::default().memory_budget(1 << 30);
-    options.memtable_bytes(80 << 20)
+    options.tuning(Tuning::default().memtable_bytes(80 << 20))
 }
 
 pub fn round(dir: &Path, sizes: &Sizes) -> Outcome<Figures> {

@@ -5,7 +5,7 @@ use crate::timetable::beside;
 use clap::Args;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unikv::{Db, Options};
+use unikv::{Tuning, Db, Options};
 use unikv_bench::Failure;
 use unikv_bench::run::remove_store;
 use unikv_bench::workload::keys::{KeyOrder, mix};
@@ -126,8 +126,7 @@ pub fn loaded(path: &Path, data_mb: u64, memory: u64, partitions: u64) -> Outcom
     let partition = (data_mb * 1_000_000 / partitions * 3 / 2).max(8 << 10);
     let options = Options::default()
         .memory_budget(memory << 20)
-        .partition_bytes(partition)
-        .unsorted_bytes((partition / 10).max(4 << 10));
+        .tuning(Tuning::default().partition_bytes(partition).unsorted_bytes((partition / 10).max(4 << 10)));
     let db = Db::open(path, options).map_err(Failure::engine)?;
     for record in 0..count {
         put(&db, record, 1)?;

@@ -4,7 +4,7 @@ use crate::figures::{Figures, Outcome};
 use crate::small;
 use crate::timetable::{Bandwidth, beside};
 use std::path::Path;
-use unikv::{Db, Options};
+use unikv::{Tuning, Db, Options};
 use unikv_bench::Failure;
 
 const MEMTABLE: u64 = 64 << 20;
@@ -14,7 +14,7 @@ pub fn round(dir: &Path, rate: u64) -> Outcome<Figures> {
     let mut figures = Figures::default();
     bandwidth.add_to(&mut figures);
     let options = Options::default().memory_budget(1 << 30);
-    let options = options.memtable_bytes(MEMTABLE);
+    let options = options.tuning(Tuning::default().memtable_bytes(MEMTABLE));
     let db = Db::open(dir.join("db"), options).map_err(Failure::engine)?;
     let mut count = 0;
     while db.stats().memtable_bytes < MEMTABLE / 10 * 9 {

@@ -88,7 +88,7 @@ mod tests {
     use unikv::{Db, Options};
 
     fn options_of(options: Options) -> EffectiveOptions {
-        let db = Db::open("options", options.in_memory(true)).unwrap();
+        let db = Db::in_memory(options).unwrap();
         let options = db.options();
         db.close().unwrap();
         options

@@ -100,7 +100,7 @@ impl Exported {
         let runtime = SimRuntime::new(7);
         runtime.set_wall_clock_ms(1);
         let file = env(disk, &runtime).open_export(path)?;
-        let options = Options::default().create_if_missing(true);
+        let options = Options::default();
         let db = Db::open(IMPORTED, options.env(env(disk, &runtime)))?;
         let done = db.import(&file);
         if let Err(err) = done {

@@ -92,7 +92,7 @@ fn every_history_reads_as_its_model() {
     for seed in 0..25 {
         let machine = Machine::new(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
-        let options = || small().partition_bytes(48 << 10).inline_value_bytes(64);
+        let options = || small().tuning(Tuning::default().partition_bytes(48 << 10)).inline_value_bytes(64);
         let mut db = machine.open(options()).0;
         let mut model = Model::new();
         let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
@@ -492,7 +492,7 @@ fn deleted_ranges_give_their_space_back_when_nobody_writes() {
 #[test]
 fn a_cursor_goes_back_within_a_block_to_where_it_is_deleted() {
     let machine = Machine::new(1);
-    let (db, _) = machine.open(small().block_bytes(4096).key_table_bytes(32 << 10));
+    let (db, _) = machine.open(small().tuning(Tuning::default().block_bytes(4096).key_table_bytes(32 << 10)));
     for n in 0..KEYS {
         db.put(key(n), [b'v'; 40]).unwrap();
     }

@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn writers_do_not_pause_for_indexes_that_older_views_keep() {
         let machine = Machine::new(8);
-        let (db, _runtime) = machine.open(small().memory_budget(4 << 20).unsorted_bytes(1 << 20));
+        let (db, _runtime) = machine.open(small().memory_budget(4 << 20).tuning(Tuning::default().unsorted_bytes(1 << 20)));
         let backpressure = &db.0.engine.backpressure;
         let (mut held, mut most) = (Vec::new(), 0.0_f64);
         for round in 0..40_u8 {
@@ -450,7 +450,7 @@ mod tests {
     #[test]
     fn generations_fill_up_before_they_keep_flushes_waiting() {
         let machine = Machine::new(6);
-        let (db, _) = machine.open(small().partition_bytes(1 << 40));
+        let (db, _) = machine.open(small().tuning(Tuning::default().partition_bytes(1 << 40)));
         let engine = &db.0.engine;
         let partition = || engine.read.view.load().version.partitions()[0].clone();
         let fullest = || engine.read.view.load().version.partition_sums().fullest;

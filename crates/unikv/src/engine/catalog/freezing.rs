@@ -150,7 +150,7 @@ mod tests {
         for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
             let machine = Machine::new(6);
             let options = small().clustering(clustering).memory_budget(64 << 20);
-            let (db, runtime) = machine.open(options.memtable_bytes(512 << 10));
+            let (db, runtime) = machine.open(options.tuning(Tuning::default().memtable_bytes(512 << 10)));
             let key = |n: u64| format!("key{n:06}");
             (0..2 * MANY).for_each(|n| db.put(key(n), b"value").unwrap());
             db.compact().unwrap();
@@ -182,9 +182,7 @@ mod tests {
         let options = || {
             small()
                 .memory_budget(64 << 20)
-                .memtable_bytes(512 << 10)
-                .unsorted_bytes(8 << 20)
-                .key_table_bytes(64 << 10)
+                .tuning(Tuning::default().memtable_bytes(512 << 10).unsorted_bytes(8 << 20).key_table_bytes(64 << 10))
         };
         let key = |n: u32| format!("key{n:06}");
         // All is deleted; or all but one of thirty, which is not worth writing the others again.

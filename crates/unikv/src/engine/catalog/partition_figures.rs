@@ -26,7 +26,7 @@ const FEW_TABLES: usize = 3;
 /// The figures of all partitions.
 pub(crate) struct PartitionFigures {
     limits: PartitionLimits,
-    /// See [`Options::scan_merge_limit`](crate::Options::scan_merge_limit).
+    /// See [`Tuning::scan_merge_limit`](crate::Tuning::scan_merge_limit).
     scan_merge_limit: usize,
     partitions: Partitions,
 }

@@ -5,7 +5,7 @@ use crate::engine::tests::common::version;
 use crate::engine::tests::{Machine, small};
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{Fault, Keep, Op};
-use crate::{Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Readable};
+use crate::{Tuning, Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Readable};
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ fn make(db: &Db, name: &str) -> Keyspace {
 
 /// Splits, merges and joins again and again.
 fn tiny() -> Options {
-    let options = small().key_table_bytes(1 << 10);
-    options.partition_bytes(12 << 10).inline_value_bytes(16)
+    let options = small().tuning(Tuning::default().key_table_bytes(1 << 10));
+    options.tuning(Tuning::default().partition_bytes(12 << 10)).inline_value_bytes(16)
 }
 
 /// Writes this many keys of 200 bytes, whose values begin with `stamp`.
@@ -753,7 +753,7 @@ fn a_failed_manifest_leaves_the_keyspaces_as_they_were_known() {
 fn small_merges_go_together_and_one_that_fails_holds_up_no_other() {
     for fails in [false, true] {
         let machine = Machine::new(20);
-        let (db, runtime) = machine.open(small().unsorted_bytes(1 << 20));
+        let (db, runtime) = machine.open(small().tuning(Tuning::default().unsorted_bytes(1 << 20)));
         let all: Vec<Keyspace> = (0..5).map(|n| make(&db, &format!("k{n}"))).collect();
         all.iter().for_each(|keyspace| fill(keyspace, 20, 3));
         db.flush().unwrap();

@@ -1,7 +1,7 @@
 //! The directory of a database: whether it may be opened, and its lock.
 
 use crate::error::{Error, Result};
-use crate::options::Options;
+use crate::options::{Opens, Options};
 use crate::version::file_names::{self, DirSurvey};
 use crate::vfs::{Env, LockError, LockGuard, named_path};
 use std::path::{Path, PathBuf};
@@ -35,12 +35,8 @@ pub(crate) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options)
         refuse_unfinished(dir, survey)?;
     }
     if survey.has_current {
-        if options.error_if_exists {
-            let what = format!("{} holds a database already", dir.display());
-            return Err(Error::invalid(
-                what,
-                "choose another directory, or allow opening it",
-            ));
+        if options.opens == Opens::New {
+            return Err(Error::exists(dir));
         }
         return Ok(());
     }
@@ -48,7 +44,7 @@ pub(crate) fn check_directory(dir: &Path, survey: &DirSurvey, options: &Options)
         let what = "CURRENT is missing, and the directory holds data files of a database";
         return Err(Error::corruption(&dir.join("CURRENT"), 0, what));
     }
-    if !options.create_if_missing {
+    if options.opens == Opens::Existing {
         return Err(Error::not_found(dir));
     }
     if let Some(foreign) = survey.foreign.first() {

@@ -11,7 +11,7 @@
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::memtable::Lifetime;
-use crate::options::{Clustering, DEFAULT_BUDGET, EffectiveOptions, Options, StoredOptions};
+use crate::options::{Tuning, Clustering, DEFAULT_BUDGET, EffectiveOptions, Options, StoredOptions};
 use crate::version::Version;
 use crate::version::manifest::RecoveredManifest;
 use crate::version::tagged::{FieldWriter, Fields, Place};
@@ -202,15 +202,11 @@ mod tests {
         let path = Path::new("MANIFEST-000001");
         let options = Options::default()
             .memory_budget(1 << 20)
-            .memtable_bytes(2 << 20)
-            .unsorted_bytes(3 << 20)
-            .partition_bytes(4 << 20)
+            .tuning(Tuning::default().memtable_bytes(2 << 20).unsorted_bytes(3 << 20).partition_bytes(4 << 20))
             .inline_value_bytes(5)
             .max_space_amp(1.75)
             .clustering(Clustering::LeastWriting)
-            .key_table_bytes(6 << 20)
-            .block_bytes(7 << 10)
-            .scan_merge_limit(9);
+            .tuning(Tuning::default().key_table_bytes(6 << 20).block_bytes(7 << 10).scan_merge_limit(9));
         let bytes = encode(&options.asked);
         // Without compression the bytes are those of releases that had none.
         golden::check("options", &bytes);
@@ -274,7 +270,7 @@ mod tests {
     #[test]
     fn a_database_that_has_stored_none_takes_those_of_its_opening() {
         let machine = Machine::new(5);
-        let (db, _) = machine.open(small().block_bytes(1024));
+        let (db, _) = machine.open(small().tuning(Tuning::default().block_bytes(1024)));
         db.close().unwrap();
         rewrite_manifest(&machine, |edit| edit.options = None);
         let (db, _) = machine.open(small().memory_budget(8 << 20));
@@ -305,10 +301,10 @@ mod tests {
             db.close().unwrap();
             options
         };
-        let first = opened(small().max_space_amp(1.25).scan_merge_limit(3));
+        let first = opened(small().max_space_amp(1.25).tuning(Tuning::default().scan_merge_limit(3)));
         assert_eq!((first.block_bytes, first.max_space_amp), (512, 1.25));
         assert_eq!(opened(Options::default()), first);
-        let changed = opened(Options::default().block_bytes(1024).background_threads(4));
+        let changed = opened(Options::default().tuning(Tuning::default().block_bytes(1024).background_threads(4)));
         assert_eq!((changed.block_bytes, changed.background_threads), (1024, 4));
         // What belongs to the process is not stored, the rest is as it was.
         let last = opened(Options::default());
@@ -319,7 +315,7 @@ mod tests {
         assert_eq!(last, expected);
         // A refused opening changes nothing.
         let env = machine.env();
-        let refused = Db::open("/db", Options::default().block_bytes(7).env(env)).unwrap_err();
+        let refused = Db::open("/db", Options::default().tuning(Tuning::default().block_bytes(7)).env(env)).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert_eq!(opened(Options::default()), expected);
     }
@@ -340,7 +336,7 @@ mod tests {
         let (first, stored) = opened(Options::default());
         assert_eq!(stored, StoredOptions::default());
         assert_eq!(first, effective(&Options::default()));
-        let set = Options::default().block_bytes(1024).memory_budget(1 << 30);
+        let set = Options::default().tuning(Tuning::default().block_bytes(1024)).memory_budget(1 << 30);
         let (roomy, stored) = opened(set.clone());
         assert_eq!(stored, set.asked);
         // What is not set follows the budget.
@@ -350,10 +346,10 @@ mod tests {
         let both = set
             .clone()
             .unset(crate::StoredOption::BlockBytes)
-            .block_bytes(2048);
+            .tuning(Tuning::default().block_bytes(2048));
         assert_eq!(opened(both).0.block_bytes, 2048);
         let neither = Options::default()
-            .block_bytes(512)
+            .tuning(Tuning::default().block_bytes(512))
             .unset(crate::StoredOption::BlockBytes);
         let (now, stored) = opened(neither);
         assert_eq!((now.block_bytes, stored.block_bytes), (4096, None));
@@ -388,8 +384,8 @@ mod tests {
     #[test]
     fn the_budget_cannot_fall_below_what_the_indexes_need() {
         let machine = Machine::new(4);
-        let roomy = small().unsorted_bytes(8 << 20).memory_budget(16 << 20);
-        let roomy = roomy.memtable_bytes(256 << 10);
+        let roomy = small().tuning(Tuning::default().unsorted_bytes(8 << 20)).memory_budget(16 << 20);
+        let roomy = roomy.tuning(Tuning::default().memtable_bytes(256 << 10));
         let (db, _) = machine.open(roomy);
         for i in 0..20_000_u32 {
             db.put(i.to_be_bytes(), b"value").unwrap();

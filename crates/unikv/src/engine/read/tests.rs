@@ -3,7 +3,7 @@
 use crate::base::sync::Mutex;
 use crate::engine::tests::Machine;
 use crate::vfs::sim::{Fault, Op};
-use crate::{Batch, Clustering, Db, Options};
+use crate::{Tuning, Batch, Clustering, Db, Options};
 use std::sync::Arc;
 
 const KEYS: usize = 3000;
@@ -20,8 +20,7 @@ fn value(n: usize, round: usize) -> Vec<u8> {
 
 fn options() -> Options {
     Options::default()
-        .memtable_bytes(256 << 10)
-        .unsorted_bytes(1 << 20)
+        .tuning(Tuning::default().memtable_bytes(256 << 10).unsorted_bytes(1 << 20))
         .memory_budget(64 << 20)
         .clustering(Clustering::LeastWriting)
 }

@@ -6,7 +6,7 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::tests::{Machine, Model, churn, small};
 use crate::vfs::sim::{Fault, Op, SimRuntime};
 use crate::vfs::{Env, Runtime, Vfs};
-use crate::{
+use crate::{Tuning, 
     Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, Readable, Secondary,
     SecondaryOptions, WriteOptions,
 };
@@ -80,7 +80,7 @@ fn current(machine: &Machine) -> Vec<u8> {
 #[test]
 fn a_secondary_shows_each_state_across_every_job() {
     let machine = Machine::new(7);
-    let options = small().partition_bytes(24 << 10).memory_budget(256 << 10);
+    let options = small().tuning(Tuning::default().partition_bytes(24 << 10)).memory_budget(256 << 10);
     let (db, runtime) = machine.open(options);
     let secondary = follow(&machine);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(7));
@@ -575,7 +575,7 @@ fn the_budget_of_a_secondary_is_its_own() {
     let (db, _) = machine.open(
         Options::default()
             .memory_budget(64 << 20)
-            .memtable_bytes(1 << 20),
+            .tuning(Tuning::default().memtable_bytes(1 << 20)),
     );
     for i in 0..3000_u32 {
         db.put(i.to_be_bytes(), [7; 200]).unwrap();
@@ -632,7 +632,7 @@ fn a_secondary_keeps_its_budget_or_names_what_it_needs() {
         let machine = Machine::new(17);
         let options = Options::default()
             .memory_budget(256 << 20)
-            .memtable_bytes(64 << 20);
+            .tuning(Tuning::default().memtable_bytes(64 << 20));
         let (db, _) = machine.open(options);
         let batch = |db: &Db, range: std::ops::Range<u32>| {
             for i in range {

@@ -224,7 +224,7 @@ pub struct Stats {
     /// the function of [`Options::on_progress`](crate::Options::on_progress).
     pub listener_panics: u64,
     /// Bytes of memory that the files take, beside the memory budget: see
-    /// [`Options::in_memory`](crate::Options::in_memory). 0 where they are on a disk.
+    /// [`Db::in_memory`](crate::Db::in_memory). 0 where they are on a disk.
     pub in_memory_bytes: u64,
 }
 

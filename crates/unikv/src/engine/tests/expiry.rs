@@ -664,9 +664,7 @@ fn what_has_expired_gives_its_space_back_within_a_minute_without_reads() {
     let options = |inline| {
         small()
             .memory_budget(16 << 20)
-            .memtable_bytes(memtable_bytes)
-            .unsorted_bytes(1 << 20)
-            .key_table_bytes(64 << 10)
+            .tuning(Tuning::default().memtable_bytes(memtable_bytes).unsorted_bytes(1 << 20).key_table_bytes(64 << 10))
             .inline_value_bytes(inline)
     };
     // Evenly over 1,000 seconds, or all at once; values beside their keys, or apart.

@@ -3,7 +3,7 @@
 use super::{Model, churn, same, small};
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::vfs::{Env, MemoryVfs, Vfs};
-use crate::{Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, SecondaryOptions};
+use crate::{Tuning, Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, SecondaryOptions};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::path::Path;
@@ -23,11 +23,11 @@ fn env(vfs: impl Vfs + 'static, seed: u64) -> (Env, Arc<SimRuntime>) {
 fn a_database_in_memory_touches_no_disk_and_keeps_nothing() {
     let disk = SimVfs::new();
     let (outside, runtime) = env(disk.clone(), 1);
-    let options = small().in_memory(true).partition_bytes(24 << 10);
+    let options = small().tuning(Tuning::default().partition_bytes(24 << 10));
     let options = options.durability(Durability::Sync);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(1));
     let calls = (disk.calls(), disk.looks());
-    let db = Db::open("label", options.clone().env(outside.clone())).unwrap();
+    let db = Db::in_memory(options.clone().env(outside.clone())).unwrap();
     for _ in 0..60 {
         churn(&db, &mut model, &mut rng, 50);
         let (key, value) = (format!("large{}", rng.random_range(0..5)), vec![7; 3000]);
@@ -57,15 +57,12 @@ fn a_database_in_memory_touches_no_disk_and_keeps_nothing() {
         "{files} {memory}"
     );
     assert!(!stats.disk_full && stats.ballast_bytes < stats.disk_bytes);
-    let error = Db::open(
-        "label",
-        small().create_if_missing(false).env(outside.clone()),
-    );
+    let error = Db::open_existing(db.path(), small().env(outside.clone()));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
     db.close().unwrap();
     assert_eq!((disk.calls(), disk.file_names().len()), (calls.0, 0));
-    // The next one of the name is another.
-    let next = Db::open("label", options.env(outside)).unwrap();
+    // The next one is another.
+    let next = Db::in_memory(options.env(outside)).unwrap();
     assert_eq!(next.iter().count(), 0);
 }
 
@@ -73,8 +70,7 @@ fn a_database_in_memory_touches_no_disk_and_keeps_nothing() {
 fn copies_of_a_database_in_memory_are_on_the_disk() {
     let disk = SimVfs::new();
     let (outside, runtime) = env(disk.clone(), 2);
-    // The name says nothing about where copies may be.
-    let db = Db::open("/", small().in_memory(true).env(outside.clone())).unwrap();
+    let db = Db::in_memory(small().env(outside.clone())).unwrap();
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(2));
     let repository = outside.clone().repository("/backups");
     for round in 0..3 {
@@ -104,7 +100,7 @@ fn copies_of_a_database_in_memory_are_on_the_disk() {
     }
     let made = db.export(.., "/export").unwrap();
     assert_eq!(made.records, model.len() as u64);
-    let into = Db::open("/into", small().in_memory(true).env(outside.clone())).unwrap();
+    let into = Db::in_memory(small().env(outside.clone())).unwrap();
     into.import(&outside.open_export("/export").unwrap())
         .unwrap();
     same(&into, &model);

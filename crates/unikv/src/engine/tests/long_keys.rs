@@ -42,9 +42,7 @@ fn bounds_keep_tables_and_partitions_apart_whatever_keys_have_in_common() {
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut model = Model::new();
         let options = small()
-            .key_table_bytes(2 << 10)
-            .partition_bytes(24 << 10)
-            .scan_merge_limit(1);
+            .tuning(Tuning::default().key_table_bytes(2 << 10).partition_bytes(24 << 10).scan_merge_limit(1));
         for round in 0..4 {
             let (db, runtime) = machine.open(options.clone());
             same(&db, &model);
@@ -118,7 +116,7 @@ fn an_iterator_for_which_there_is_no_memory_says_so() {
 #[test]
 fn a_manifest_holds_short_bounds_of_long_keys() {
     let machine = Machine::new(1);
-    let (db, _) = machine.open(small().key_table_bytes(64 << 10));
+    let (db, _) = machine.open(small().tuning(Tuning::default().key_table_bytes(64 << 10)));
     for i in 0..60_u32 {
         let mut key = i.wrapping_mul(0x9e37_79b1).to_be_bytes().to_vec();
         key.resize(60_000, b'.');

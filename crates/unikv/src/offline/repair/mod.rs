@@ -160,7 +160,7 @@ fn salvage(
     report.trust = known.trust;
     let stored = known.stored.clone();
     report.options_carried = stored.is_some();
-    let asked = options.options.clone().in_memory(false);
+    let asked = options.options.clone();
     let mut new_options = stored_options::carry_over(asked, &stored.unwrap_or_default());
     let budget = new_options
         .resolve(&StoredOptions::default())?

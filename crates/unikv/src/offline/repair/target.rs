@@ -17,7 +17,7 @@ use crate::engine::open::directory::{hold, take_lock};
 use crate::error::{Error, Result, lacks_descriptors};
 use crate::offline::check::check_alone;
 use crate::offline::repair::spill_writer::SpillWriter;
-use crate::options::Options;
+use crate::options::{Opens, Options};
 use crate::version::file_names::{self, DirSurvey, FileName};
 use crate::vfs::{Env, LockError, LockGuard, Vfs, WriteMode};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -118,8 +118,11 @@ impl Target {
         self.begin()?;
         // The engine takes it; the mark keeps others out.
         self.lock.borrow_mut().take();
-        let mut options = options.create_if_missing(true).error_if_exists(true);
-        options.for_repair = true;
+        let options = Options {
+            opens: Opens::New,
+            for_repair: true,
+            ..options
+        };
         Handle::open(self.env().clone(), &self.dir, options)
     }
 

@@ -171,7 +171,7 @@ fn a_database_on_the_real_disk_is_copied() {
 #[test]
 fn a_segment_that_has_not_got_its_name_leaves_no_gap() {
     let machine = Machine::new(7);
-    let (db, _runtime) = machine.open(small().memtable_bytes(4 << 10));
+    let (db, _runtime) = machine.open(small().tuning(Tuning::default().memtable_bytes(4 << 10)));
     let mut keys = 0;
     let mut fill = || {
         for _ in 0..8 {

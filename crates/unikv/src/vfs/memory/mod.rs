@@ -31,7 +31,7 @@ const FREE_BYTES: u64 = 1 << 50;
 /// Files in memory. A clone is the same file system; all of it is gone with the last one and the
 /// files that are open.
 ///
-/// [`Options::in_memory`](crate::Options::in_memory) gives a database one of its own. With one that
+/// [`Db::in_memory`](crate::Db::in_memory) gives a database one of its own. With one that
 /// the caller keeps, databases can be closed and opened again, checked and copied, as long as the
 /// process lives:
 ///

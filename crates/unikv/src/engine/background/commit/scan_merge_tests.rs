@@ -3,7 +3,7 @@ use crate::engine::background::Ended;
 use crate::engine::tests::common::version;
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::sim::{Fault, Keep};
-use crate::{ErrorKind, Options};
+use crate::{Tuning, ErrorKind, Options};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::path::PathBuf;
@@ -13,10 +13,7 @@ use std::sync::Arc;
 /// split stays so.
 fn eager() -> Options {
     small()
-        .unsorted_bytes(1 << 30)
-        .key_table_bytes(1 << 10)
-        .partition_bytes(128 << 10)
-        .scan_merge_limit(1)
+        .tuning(Tuning::default().unsorted_bytes(1 << 30).key_table_bytes(1 << 10).partition_bytes(128 << 10).scan_merge_limit(1))
 }
 
 /// The files of all scan runs.
@@ -132,7 +129,7 @@ fn a_small_number_of_tables_is_left_alone() {
     let (db, model) = filled(&machine, 43);
     let tables = db.stats().partitions[0].tables as u32;
     db.close().unwrap();
-    let (db, _) = machine.open(eager().scan_merge_limit(tables));
+    let (db, _) = machine.open(eager().tuning(Tuning::default().scan_merge_limit(tables)));
     for _ in 0..50 {
         assert_eq!(db.iter().count(), model.len());
     }

@@ -5,7 +5,7 @@ use crate::engine::tests::{Machine, Model, same, small};
 use crate::error::Error;
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{SimRuntime, SimVfs};
-use crate::{Db, ErrorKind, Options};
+use crate::{Tuning, Db, ErrorKind, Options};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ fn let_pass(runtime: &SimRuntime, seconds: u64) {
 
 /// A generation holds one table, so that each flush is followed by a merge.
 fn options() -> Options {
-    small().unsorted_bytes(4 << 10).memtable_bytes(16 << 10)
+    small().tuning(Tuning::default().unsorted_bytes(4 << 10).memtable_bytes(16 << 10))
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn writers_wait_for_a_failing_merge_only_when_flushes_do() {
 /// A merged database of several partitions, with keys of `a` in the first and of `z` in the last.
 fn some_partitions(seed: u64) -> (Machine, Db, Arc<SimRuntime>, Model) {
     let machine = Machine::new(seed);
-    let (db, runtime) = machine.open(options().partition_bytes(32 << 10));
+    let (db, runtime) = machine.open(options().tuning(Tuning::default().partition_bytes(32 << 10)));
     let mut model = Model::new();
     put_range(&db, &mut model, "a", 0..100, 200);
     put_range(&db, &mut model, "z", 0..100, 200);

@@ -9,7 +9,7 @@ use crate::jobs::partitioning::join;
 use crate::testing::limit;
 use crate::version::{Generation, Partition};
 use crate::vfs::sim::{Fault, Keep, Op, ReadCall};
-use crate::{ErrorKind, Options};
+use crate::{Tuning, ErrorKind, Options};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
@@ -24,14 +24,14 @@ const KEYS: u32 = 300;
 /// Never splits, and joins whatever there is.
 fn whole() -> Options {
     small()
-        .key_table_bytes(1 << 10)
+        .tuning(Tuning::default().key_table_bytes(1 << 10))
         .inline_value_bytes(16)
-        .partition_bytes(1 << 40)
+        .tuning(Tuning::default().partition_bytes(1 << 40))
 }
 
 /// Splits what can be split.
 fn tiny() -> Options {
-    whole().partition_bytes(4 << 10)
+    whole().tuning(Tuning::default().partition_bytes(4 << 10))
 }
 
 fn all_the_same(db: &Db, model: &Model) {
@@ -60,7 +60,7 @@ fn release(db: &Db, sides: Sides) {
 /// A database of two partitions that share tables of their UnsortedStores, and have SortedStores.
 /// No job but the test's touches them.
 fn halved(machine: &Machine, rng: &mut SmallRng) -> (Db, Model, Sides) {
-    let (db, _) = machine.open(whole().unsorted_bytes(64 << 10));
+    let (db, _) = machine.open(whole().tuning(Tuning::default().unsorted_bytes(64 << 10)));
     let mut model = Model::new();
     churn(&db, &mut model, rng, 1500);
     db.compact().unwrap();
@@ -638,7 +638,7 @@ fn another_partition_size_joins_what_was_split() {
     db.close().unwrap();
     let data: u64 = db_data(&machine);
     // Half of the data in each partition: they stay several, but fewer.
-    let (db, _) = machine.open(whole().partition_bytes(2 * data));
+    let (db, _) = machine.open(whole().tuning(Tuning::default().partition_bytes(2 * data)));
     let snapshot = (db.snapshot(), model.clone());
     db.wait_until_idle().unwrap();
     let fewer = version(&db).partitions().len();
@@ -673,7 +673,7 @@ fn splits_and_joins_come_to_rest() {
         let machine = Machine::new(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut model = Model::new();
-        let (db, _) = machine.open(tiny().partition_bytes(8 << 10));
+        let (db, _) = machine.open(tiny().tuning(Tuning::default().partition_bytes(8 << 10)));
         let (mut splits, mut joins) = (0, 0);
         for _ in 0..4 {
             churn(&db, &mut model, &mut rng, 600);
@@ -703,7 +703,7 @@ fn splits_and_joins_come_to_rest() {
 #[test]
 fn an_emptied_partition_goes_to_a_neighbour_of_any_size() {
     let machine = Machine::new(75);
-    let (db, _) = machine.open(tiny().partition_bytes(32 << 10));
+    let (db, _) = machine.open(tiny().tuning(Tuning::default().partition_bytes(32 << 10)));
     let mut model = Model::new();
     (0..KEYS).for_each(|i| put(&db, &mut model, i, 1));
     db.compact().unwrap();
@@ -733,7 +733,7 @@ fn a_window_that_moves_over_ascending_keys_leaves_no_trail_of_partitions() {
     const WINDOW: u32 = 500;
     const WRITES: u32 = 8000;
     let machine = Machine::new(76);
-    let (db, runtime) = machine.open(tiny().partition_bytes(16 << 10));
+    let (db, runtime) = machine.open(tiny().tuning(Tuning::default().partition_bytes(16 << 10)));
     let key = |i: u32| format!("{i:08}");
     let mut most = 0;
     for i in 0..WRITES {
@@ -773,10 +773,7 @@ fn a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks() 
     let machine = Machine::new(77);
     let options = || {
         Options::default()
-            .memtable_bytes(1 << 20)
-            .unsorted_bytes(1 << 20)
-            .key_table_bytes(1 << 10)
-            .partition_bytes(4 << 10)
+            .tuning(Tuning::default().memtable_bytes(1 << 20).unsorted_bytes(1 << 20).key_table_bytes(1 << 10).partition_bytes(4 << 10))
             .memory_budget(128 << 20)
     };
     let key = |i: u32| format!("{i:08}");
@@ -825,7 +822,7 @@ fn a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks() 
 #[test]
 fn threads_join_beside_writers_and_readers() {
     let dir = tempfile::tempdir().unwrap();
-    let options = || tiny().background_threads(4).memtable_bytes(8 << 10);
+    let options = || tiny().tuning(Tuning::default().background_threads(4).memtable_bytes(8 << 10));
     let db = Db::open(dir.path(), options()).unwrap();
     let key = |w: u32, i: u32| format!("{i:05}-{w}");
     const WINDOW: u32 = 200;

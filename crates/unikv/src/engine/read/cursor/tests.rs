@@ -1,7 +1,7 @@
 use crate::engine::tests::common::key;
 use crate::engine::tests::{Machine, Model, small};
 use crate::vfs::sim::ReadCall;
-use crate::{Cursor, Db, ErrorKind, Options, Readable};
+use crate::{Tuning, Cursor, Db, ErrorKind, Options, Readable};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Bound;
@@ -207,7 +207,7 @@ fn keys_lengths_and_cursors_read_no_value() {
     let options = || {
         Options::default()
             .memory_budget(128 << 20)
-            .memtable_bytes(16 << 20)
+            .tuning(Tuning::default().memtable_bytes(16 << 20))
     };
     for is_merged in [false, true] {
         let machine = Machine::new(2);

@@ -333,7 +333,7 @@ fn a_database_opens_on_a_full_disk() {
     for free in [0, 5_000] {
         let machine = Machine::new(7);
         // Few files, so that a manifest is smaller than the ballast.
-        let options = || small().memtable_bytes(32 << 10);
+        let options = || small().tuning(Tuning::default().memtable_bytes(32 << 10));
         let (db, runtime) = machine.open(options());
         let mut model = Model::new();
         for n in 0..800u32 {
@@ -413,7 +413,7 @@ fn file_bytes(db: &Db) -> u64 {
 #[test]
 fn the_ballast_follows_the_data() {
     let machine = Machine::new(12);
-    let options = || small().memtable_bytes(64 << 10).memory_budget(16 << 20);
+    let options = || small().tuning(Tuning::default().memtable_bytes(64 << 10)).memory_budget(16 << 20);
     let (db, runtime) = machine.open(options());
     let limits = SpaceLimits::of(64 << 10);
     let mut sizes = std::collections::BTreeSet::new();
@@ -502,7 +502,7 @@ fn a_small_database_fails_cleanly_on_a_full_disk_and_resumes() {
 #[test]
 fn a_flush_that_could_not_be_listed_leaves_no_trace_in_the_index() {
     let machine = Machine::new(9);
-    let (db, runtime) = machine.open(small().unsorted_bytes(1 << 20));
+    let (db, runtime) = machine.open(small().tuning(Tuning::default().unsorted_bytes(1 << 20)));
     db.put("before", "flushed").unwrap();
     db.flush().unwrap();
     db.put("key", [1; 300]).unwrap();
@@ -585,7 +585,7 @@ fn garbage_collection_on_request_does_not_wait_for_room() {
 #[test]
 fn collections_that_do_not_fit_do_not_fill_the_disk_again_and_again() {
     const KEYS: u32 = 2000;
-    let options = || small().unsorted_bytes(256 << 10).partition_bytes(1 << 40);
+    let options = || small().tuning(Tuning::default().unsorted_bytes(256 << 10).partition_bytes(1 << 40));
     let machine = Machine::new(15);
     let mut model = Model::new();
     let (db, _) = machine.open(options().max_space_amp(100.0));
@@ -758,7 +758,7 @@ fn a_tenth_of_the_data_can_be_deleted_on_a_full_disk() {
         let options = || {
             crate::Options::default()
                 .memory_budget(16 << 20)
-                .background_threads(2)
+                .tuning(Tuning::default().background_threads(2))
         };
         let (db, runtime) = machine.open(options());
         let mut model = Model::new();

@@ -4,7 +4,7 @@
 use crate::codec::tests::built_in;
 use crate::engine::tests::{Machine, small};
 use crate::vfs::Vfs;
-use crate::{Compression, Db, Error, ErrorKind, KeyspaceOptions, Options, Readable, WriteOptions};
+use crate::{Tuning, Compression, Db, Error, ErrorKind, KeyspaceOptions, Options, Readable, WriteOptions};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ fn put_all(db: &Db, model: &mut Model, rng: &mut SmallRng) {
 }
 
 fn options() -> Options {
-    small().partition_bytes(64 << 10).key_table_bytes(1 << 10)
+    small().tuning(Tuning::default().partition_bytes(64 << 10).key_table_bytes(1 << 10))
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn what_an_ingested_table_removes_is_in_doubt() {
 fn values_whose_key_table_is_missing_are_uncertain_although_others_point_into_their_file() {
     let machine = Machine::new(33);
     let mut model = Model::new();
-    let options = small().key_table_bytes(1 << 10);
+    let options = small().tuning(Tuning::default().key_table_bytes(1 << 10));
     let (db, _) = machine.open(options.clustering(Clustering::Automatic));
     for stamp in 1..5 {
         (0..300).for_each(|i| put(&db, &mut model, i, stamp));

@@ -7,7 +7,7 @@ use crate::key_table::STREAMED_BYTES;
 use crate::partition::scan_sources::{self, MOST_FILES};
 use crate::record::RecordFile;
 use crate::vfs::sim::{Fault, Op};
-use crate::{Batch, Clustering, Error, Options};
+use crate::{Tuning, Batch, Clustering, Error, Options};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +17,7 @@ const KEYS: u32 = 400;
 fn idle() -> Options {
     small()
         .clustering(Clustering::Automatic)
-        .unsorted_bytes(1 << 20)
-        .key_table_bytes(1 << 10)
-        .partition_bytes(1 << 30)
+        .tuning(Tuning::default().unsorted_bytes(1 << 20).key_table_bytes(1 << 10).partition_bytes(1 << 30))
         .max_space_amp(4.0)
 }
 
@@ -198,7 +196,7 @@ fn garbage_leaves_room_for_it_or_it_waits() {
 #[test]
 fn several_partitions_have_their_passes_one_after_the_other() {
     let machine = Machine::new(75);
-    let options = idle().partition_bytes(32 << 10);
+    let options = idle().tuning(Tuning::default().partition_bytes(32 << 10));
     let (db, _) = machine.open(options.clone());
     let mut model = Model::new();
     scatter(&db, &mut model, 12, 0);
@@ -220,7 +218,7 @@ fn several_partitions_have_their_passes_one_after_the_other() {
 #[test]
 fn small_partitions_have_their_slices_together() {
     let machine = Machine::new(79);
-    let options = idle().partition_bytes(8 << 10);
+    let options = idle().tuning(Tuning::default().partition_bytes(8 << 10));
     let (db, _) = machine.open(options.clone().clustering(Clustering::LeastWriting));
     let mut model = Model::new();
     scatter(&db, &mut model, 12, 0);
@@ -350,7 +348,7 @@ fn scans_cause_it_beside_writers_that_never_rest() {
 #[test]
 fn slices_are_small_and_what_happens_between_them_changes_only_the_plan() {
     let machine = Machine::new(86);
-    let small = idle().unsorted_bytes(8 << 10).partition_bytes(64 << 10);
+    let small = idle().tuning(Tuning::default().unsorted_bytes(8 << 10).partition_bytes(64 << 10));
     let (db, _) = machine.open(small.clone().clustering(Clustering::LeastWriting));
     let mut model = Model::new();
     scatter(&db, &mut model, 12, 0);
@@ -391,7 +389,7 @@ fn slices_are_small_and_what_happens_between_them_changes_only_the_plan() {
 fn a_slice_ends_for_a_merge_that_waits() {
     const LEN: usize = 20 << 10;
     let machine = Machine::new(95);
-    let (db, runtime) = machine.open(idle().memtable_bytes(4 << 20).unsorted_bytes(64 << 20));
+    let (db, runtime) = machine.open(idle().tuning(Tuning::default().memtable_bytes(4 << 20).unsorted_bytes(64 << 20)));
     let mut model = Model::new();
     let mut write = |keys: &mut dyn Iterator<Item = u32>, fill: u8| {
         for key in keys.map(key) {
@@ -552,7 +550,7 @@ fn what_has_not_been_copied_yet_leaves_room_for_as_much_of_stretches() {
 fn large_values_stay_where_they_are() {
     let machine = Machine::new(93);
     // Key tables of more than four of them.
-    let (db, _) = machine.open(idle().partition_bytes(1 << 34));
+    let (db, _) = machine.open(idle().tuning(Tuning::default().partition_bytes(1 << 34)));
     let mut model = Model::new();
     // What is merged first has the later ones between its keys.
     for i in [0, 2, 4, 6, 1, 3, 5, 7] {
@@ -706,7 +704,7 @@ fn what_scans_have_lost_waits_until_somebody_scans_again() {
 #[test]
 fn where_there_is_room_for_few_files_they_have_values_to_move() {
     let machine = Machine::new(91);
-    let (db, _) = machine.open(idle().partition_bytes(32 << 10));
+    let (db, _) = machine.open(idle().tuning(Tuning::default().partition_bytes(32 << 10)));
     let mut model = Model::new();
     scatter(&db, &mut model, 6, 0);
     db.wait_until_idle().unwrap();

@@ -16,14 +16,14 @@ use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
 use crate::vfs::Runtime;
 use crate::vfs::sim::{Fault, Keep, Op, Rule};
-use crate::{Compression, Db, Keyspace, Options, SecondaryOptions};
+use crate::{Tuning, Compression, Db, Keyspace, Options, SecondaryOptions};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 fn roomy() -> Options {
-    let options = small().memtable_bytes(1 << 20).memory_budget(64 << 20);
-    options.unsorted_bytes(4 << 20).partition_bytes(64 << 20)
+    let options = small().tuning(Tuning::default().memtable_bytes(1 << 20)).memory_budget(64 << 20);
+    options.tuning(Tuning::default().unsorted_bytes(4 << 20).partition_bytes(64 << 20))
 }
 
 fn keyspaces(db: &Db, count: usize) -> Vec<Keyspace> {
@@ -315,14 +315,14 @@ fn what_is_due_is_listed_with_its_reason_and_when_it_is_tried_again() {
 #[test]
 fn what_an_opening_would_find_due_is_listed_by_the_files() {
     let machine = Machine::new(74);
-    let (db, _) = machine.open(roomy().key_table_bytes(1 << 10));
+    let (db, _) = machine.open(roomy().tuning(Tuning::default().key_table_bytes(1 << 10)));
     (0..2000_u32).for_each(|i| db.put(i.to_be_bytes(), vec![7; 300]).unwrap());
     db.compact().unwrap();
     let secondary =
         || Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap();
     assert_eq!(secondary().due_jobs(), []);
     db.close().unwrap();
-    let (db, _) = machine.open(roomy().partition_bytes(64 << 10));
+    let (db, _) = machine.open(roomy().tuning(Tuning::default().partition_bytes(64 << 10)));
     let ids = hold_all(&db);
     let due = secondary().due_jobs();
     assert_eq!((due.len(), due[0].job.as_str()), (1, "split"), "{due:?}");
@@ -468,7 +468,7 @@ fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
 #[test]
 fn of_collections_whose_first_file_cannot_be_ended_none_is_listed() {
     let machine = Machine::new(70);
-    let (db, _) = machine.open(roomy().max_space_amp(100.0).unsorted_bytes(64 << 10));
+    let (db, _) = machine.open(roomy().max_space_amp(100.0).tuning(Tuning::default().unsorted_bytes(64 << 10)));
     let plans = littered_keyspaces(&db);
     let (before, files) = (record_files(&db), machine.disk.file_names());
     let rule = Rule::new(Fault::Fail(io::ErrorKind::Other)).on(&[Op::Finish]);

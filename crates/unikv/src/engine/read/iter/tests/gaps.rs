@@ -4,7 +4,7 @@ use crate::base::keys::SeqNo;
 use crate::engine::tests::{Machine, Model, small};
 use crate::partition::Visibility;
 use crate::vfs::Runtime;
-use crate::{Batch, Bytes, Db, Options, Result, Snapshot, WriteOptions};
+use crate::{Tuning, Batch, Bytes, Db, Options, Result, Snapshot, WriteOptions};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Bound;
@@ -194,7 +194,7 @@ impl Story {
 
 fn run(seed: u64, memtable_bytes: u64) -> usize {
     let machine = Machine::new(seed);
-    let (db, runtime) = machine.open(options().memtable_bytes(memtable_bytes));
+    let (db, runtime) = machine.open(options().tuning(Tuning::default().memtable_bytes(memtable_bytes)));
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut story = Story {
         db,
@@ -229,7 +229,7 @@ fn iterators_pass_nothing_that_they_see() {
 fn a_queue_is_taken_from_without_a_walk_over_what_was_taken() {
     const LENGTH: u32 = 2000;
     let machine = Machine::new(1);
-    let (db, runtime) = machine.open(options().memtable_bytes(64 << 10));
+    let (db, runtime) = machine.open(options().tuning(Tuning::default().memtable_bytes(64 << 10)));
     let n_key = |n: u32| format!("queue{n:08}");
     (0..LENGTH).for_each(|n| db.put(n_key(n), [n as u8; 30]).unwrap());
     for first in 0..5000 {
@@ -262,7 +262,7 @@ fn a_queue_is_taken_from_without_a_walk_over_what_was_taken() {
 #[test]
 fn what_comes_while_an_iterator_passes_is_seen_by_the_next_one() {
     let machine = Machine::new(2);
-    let (db, _) = machine.open(options().memtable_bytes(64 << 10));
+    let (db, _) = machine.open(options().tuning(Tuning::default().memtable_bytes(64 << 10)));
     (0..100).for_each(|n| db.put(key(n), b"old").unwrap());
     let snapshot = db.snapshot();
     (0..100).for_each(|n| db.delete(key(n)).unwrap());
@@ -288,7 +288,7 @@ fn what_comes_while_an_iterator_passes_is_seen_by_the_next_one() {
 #[test]
 fn what_is_ingested_into_a_gap_is_seen() {
     let machine = Machine::new(3);
-    let (db, _) = machine.open(options().memtable_bytes(64 << 10));
+    let (db, _) = machine.open(options().tuning(Tuning::default().memtable_bytes(64 << 10)));
     (0..100).for_each(|n| db.put(key(n), b"old").unwrap());
     (0..100).for_each(|n| db.delete(key(n)).unwrap());
     db.flush().unwrap();
@@ -305,7 +305,7 @@ fn what_is_ingested_into_a_gap_is_seen() {
 #[test]
 fn what_has_expired_for_one_is_there_for_another() {
     let machine = Machine::new(4);
-    let (db, runtime) = machine.open(options().memtable_bytes(64 << 10));
+    let (db, runtime) = machine.open(options().tuning(Tuning::default().memtable_bytes(64 << 10)));
     for n in 0..100 {
         let ttl = Duration::from_secs(if n == 50 { 100 } else { 10 });
         db.put_with(key(n), b"value", WriteOptions::default().ttl(ttl))
