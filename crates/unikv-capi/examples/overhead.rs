@@ -12,7 +12,6 @@
     unsafe_code,
     clippy::undocumented_unsafe_blocks,
     clippy::unwrap_used,
-    clippy::print_stdout,
     reason = "a program that calls as C does, and prints what it has measured"
 )]
 

@@ -7,6 +7,8 @@
 //! the same definitions (`header`).
 
 // The types of arguments can be seen by nobody but C, which sees pointers.
+// Who embeds it decides what is printed.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 #![allow(
     private_interfaces,
     private_bounds,

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
-use unikv::{Tuning, Clustering, Compression, Db, Durability, Keyspace, Options};
+use unikv::{Clustering, Compression, Db, Durability, Keyspace, Options, Tuning};
 pub use unikv_bench::workload::quantity::{count, duration, size, small_size};
 
 /// How often a command that has a database open publishes its figures, for `stats` and `top`
@@ -31,6 +31,7 @@ pub fn durability_name(durability: Durability) -> String {
         Durability::Periodic(every) => {
             format!("periodic:{}", span_in_words(every).replace(' ', ""))
         }
+        other => format!("{other:?}"),
     }
 }
 
@@ -55,8 +56,8 @@ impl From<ClusteringArg> for Clustering {
 /// As [`ClusteringArg`] is written.
 pub fn clustering_name(clustering: Clustering) -> &'static str {
     match clustering {
-        Clustering::Automatic => "automatic",
         Clustering::LeastWriting => "least-writing",
+        _ => "automatic",
     }
 }
 

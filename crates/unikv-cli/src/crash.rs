@@ -12,7 +12,6 @@
 //! unnoted operation is done again and the rounds of a test share one directory.
 
 use crate::args::{DirArg, EngineArgs};
-use crate::commands::stats::recovery_in_words;
 use crate::exit::{Code, Failure, Outcome};
 use clap::Args;
 use std::fs::{File, OpenOptions};
@@ -193,7 +192,7 @@ impl Verify {
         }
         verify_scan(&db, expected_records, &mut found)?;
         let mut out = io::stdout().lock();
-        writeln!(out, "{}", recovery_in_words(db.recovery()))?;
+        writeln!(out, "{}", db.recovery())?;
         for fault in &found.faults {
             writeln!(out, "LOSS: {fault}")?;
         }

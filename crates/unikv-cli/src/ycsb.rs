@@ -2,7 +2,7 @@
 //! workloads and measurement that also compares engines (`unikv-bench`).
 
 use crate::args::{self, EngineArgs, durability_name};
-use crate::commands::stats::{options_to_json, recovery_in_words, recovery_to_json};
+use crate::commands::stats::{options_to_json, recovery_to_json};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::{Output, joined};
 use clap::Args;
@@ -363,7 +363,7 @@ fn run_phase(
     if phase.kind == Kind::Reopen {
         let recovery = runner.engine()?.db().recovery();
         report.recovery = Some(recovery_to_json(recovery));
-        report.words = Some(recovery_in_words(recovery));
+        report.words = Some(recovery.to_string());
     }
     report.derive();
     Ok(report)

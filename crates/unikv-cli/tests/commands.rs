@@ -443,8 +443,11 @@ fn stats_show_the_partitions_with_their_ranges() {
     let (db, input) = (place.path("db"), place.file("in", lines.as_bytes()));
     stdout(&["load", &db, &input, "--partition-bytes", "32KiB"]);
     // Quiet, so that what was due has been split.
-    let options = unikv::Options::default()
-        .tuning(Tuning::default().partition_bytes(32 << 10).key_table_bytes(4 << 10));
+    let options = unikv::Options::default().tuning(
+        unikv::Tuning::default()
+            .partition_bytes(32 << 10)
+            .key_table_bytes(4 << 10),
+    );
     let open = unikv::Db::open(&db, options).unwrap();
     open.compact().unwrap();
     open.wait_until_idle().unwrap();

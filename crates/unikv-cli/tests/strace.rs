@@ -6,7 +6,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test fails by panicking, and says what it has seen"
 )]
 

@@ -85,7 +85,10 @@ impl Database {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<Database>> {
         let options = options::parse(options)?;
-        Py::new(py, Database::opened(py, move || Db::open_existing(path, options))?)
+        Py::new(
+            py,
+            Database::opened(py, move || Db::open_existing(path, options))?,
+        )
     }
 
     /// Creates a database in a directory, which must not hold one.
@@ -97,16 +100,16 @@ impl Database {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<Database>> {
         let options = options::parse(options)?;
-        Py::new(py, Database::opened(py, move || Db::create_new(path, options))?)
+        Py::new(
+            py,
+            Database::opened(py, move || Db::create_new(path, options))?,
+        )
     }
 
     /// Creates a database in the memory of the process.
     #[staticmethod]
     #[pyo3(signature = (**options))]
-    fn in_memory(
-        py: Python<'_>,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Py<Database>> {
+    fn in_memory(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Py<Database>> {
         let options = options::parse(options)?;
         Py::new(py, Database::opened(py, move || Db::in_memory(options))?)
     }

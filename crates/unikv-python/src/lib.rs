@@ -8,6 +8,9 @@
 //! - Errors of the engine are raised as the classes of `_errors.py` (`boundary/errors`).
 //! - After a close, and in the child of a fork, each call raises an error (`boundary/guard`).
 
+// Who embeds it decides what is printed.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod batch;
 mod both_ways;
 mod boundary;

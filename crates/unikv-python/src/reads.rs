@@ -285,8 +285,8 @@ impl Readable {
         let key = key.as_ref();
         let ttl = self.call(py, |source| read!(source, from => from.ttl(key)?))?;
         Ok(ttl.map(|ttl| match ttl {
-            Ttl::Never => f64::INFINITY,
             Ttl::Remaining(left) => left.as_secs_f64(),
+            _ => f64::INFINITY,
         }))
     }
 

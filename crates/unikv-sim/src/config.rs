@@ -7,7 +7,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use std::time::Duration;
-use unikv::{Tuning, Clustering, Compression, Durability, Options};
+use unikv::{Clustering, Compression, Durability, Options, Tuning};
 
 /// One choice of options.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Config {
             },
             clustering: match self.clustering {
                 Clustering::LeastWriting => Clustering::Automatic,
-                Clustering::Automatic => Clustering::LeastWriting,
+                _ => Clustering::LeastWriting,
             },
             memtable_bytes,
             unsorted_bytes: other(self.unsorted_bytes / self.memtable_bytes, 1, 4) * memtable_bytes,
@@ -176,12 +176,20 @@ impl Config {
             None => self.bare_options(),
         };
         options
-            
             .clustering(self.clustering)
-            .tuning(Tuning::default().memtable_bytes(self.memtable_bytes).unsorted_bytes(self.unsorted_bytes).partition_bytes(self.partition_bytes))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(self.memtable_bytes)
+                    .unsorted_bytes(self.unsorted_bytes)
+                    .partition_bytes(self.partition_bytes),
+            )
             .inline_value_bytes(self.inline_value_bytes)
             .max_space_amp(self.max_space_amp)
-            .tuning(Tuning::default().key_table_bytes(self.key_table_bytes).block_bytes(self.block_bytes))
+            .tuning(
+                Tuning::default()
+                    .key_table_bytes(self.key_table_bytes)
+                    .block_bytes(self.block_bytes),
+            )
             .memory_budget(self.memory_budget)
             .tuning(Tuning::default().scan_merge_limit(self.scan_merge_limit))
             .compression(self.compression)

@@ -21,7 +21,6 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stderr,
     reason = "a test tool reports by panicking"
 )]
 

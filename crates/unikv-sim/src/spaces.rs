@@ -177,8 +177,8 @@ pub fn content_of(
 /// When a value expires that has this left at a time.
 pub fn expiry(ttl: Ttl, time_ms: u64) -> Option<u64> {
     match ttl {
-        Ttl::Never => None,
         Ttl::Remaining(left) => Some(time_ms + as_ms(left)),
+        _ => None,
     }
 }
 

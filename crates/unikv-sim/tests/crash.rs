@@ -1,10 +1,5 @@
 //! The power cut at each call of scenarios and of drawn histories. See `unikv_sim::crash`.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the figures of a run, where they are asked for"
-)]
-
 use std::sync::{Mutex, PoisonError};
 use unikv_sim::crash::{self, Depth, Tally};
 use unikv_sim::scenario::{self, Scenario};

@@ -4,7 +4,6 @@
 //! thread's for itself: a simulated engine has one thread.
 
 #![allow(unsafe_code, reason = "a global allocator that counts")]
-#![allow(clippy::print_stdout, reason = "figures, shown by --nocapture")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

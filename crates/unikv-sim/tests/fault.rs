@@ -1,10 +1,5 @@
 //! One error of the disk at each call of scenarios and of drawn histories. See `unikv_sim::fault`.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the figures of a run, where they are asked for"
-)]
-
 use unikv::vfs::sim::Rule;
 use unikv_sim::fault::{self, Tally};
 use unikv_sim::scenario::Scenario;

@@ -1,10 +1,5 @@
 //! Long histories against the oracle, with reads, snapshots, iterators, kills and power cuts.
 
-#![allow(
-    clippy::print_stdout,
-    reason = "the figures of a run, where they are asked for"
-)]
-
 use std::cell::RefCell;
 use std::path::PathBuf;
 use unikv::vfs::sim::SimVfs;

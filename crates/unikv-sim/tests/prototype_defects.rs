@@ -14,15 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
-use unikv::{Tuning, Batch, Clustering, Db, Options};
+use unikv::{Batch, Clustering, Db, Options, Tuning};
 use unikv_sim::runner::env;
 
 const DIR: &str = "/db";
 
 fn tiny() -> Options {
     Options::default()
-        
-        .tuning(Tuning::default().memtable_bytes(4 << 10).unsorted_bytes(16 << 10).key_table_bytes(4 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(4 << 10)
+                .unsorted_bytes(16 << 10)
+                .key_table_bytes(4 << 10),
+        )
         .memory_budget(4 << 20)
 }
 
@@ -274,7 +278,11 @@ fn keys_are_longer_than_24_bytes() {
 #[test]
 fn there_may_be_more_than_200_record_files() {
     let vfs = SimVfs::new();
-    let options = || tiny().tuning(Tuning::default().unsorted_bytes(64 << 10)).inline_value_bytes(0);
+    let options = || {
+        tiny()
+            .tuning(Tuning::default().unsorted_bytes(64 << 10))
+            .inline_value_bytes(0)
+    };
     let db = open(&vfs, options());
     let mut want = BTreeMap::new();
     for n in 0..6_000 {
@@ -295,7 +303,13 @@ fn there_may_be_more_than_200_record_files() {
 #[test]
 fn there_may_be_more_than_50_partitions() {
     let vfs = SimVfs::new();
-    let options = || tiny().tuning(Tuning::default().key_table_bytes(1 << 10).partition_bytes(4 << 10));
+    let options = || {
+        tiny().tuning(
+            Tuning::default()
+                .key_table_bytes(1 << 10)
+                .partition_bytes(4 << 10),
+        )
+    };
     let db = open(&vfs, options());
     let mut want = BTreeMap::new();
     for version in 0..2 {
@@ -320,7 +334,11 @@ fn there_may_be_more_than_50_partitions() {
 fn garbage_is_collected_without_a_split() {
     const KEYS: u32 = 300;
     let vfs = SimVfs::new();
-    let options = || tiny().tuning(Tuning::default().partition_bytes(1 << 40)).max_space_amp(2.0);
+    let options = || {
+        tiny()
+            .tuning(Tuning::default().partition_bytes(1 << 40))
+            .max_space_amp(2.0)
+    };
     let db = open(&vfs, options().clustering(Clustering::LeastWriting));
     let long = |n: u32, version| value(n, version).repeat(8);
     let mut want = BTreeMap::new();

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unikv::vfs::sim::{Fault, FaultRule, Keep, Op, SimRuntime, SimVfs};
 use unikv::vfs::{Env, Vfs};
-use unikv::{Tuning, Batch, Clustering, Db, Durability, ErrorKind, Options, RepairOptions, RepairTrust};
+use unikv::{
+    Batch, Clustering, Db, Durability, ErrorKind, Options, RepairOptions, RepairTrust, Tuning,
+};
 use unikv_sim::oracle::State;
 use unikv_sim::runner::DIR;
 use unikv_sim::salvage::{self, Salvaged, TO, Truth, contents, show_keys as show};
@@ -46,7 +48,13 @@ struct Builder {
 
 fn options() -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(1 << 20).unsorted_bytes(1 << 20).key_table_bytes(1 << 10).block_bytes(256))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(1 << 20)
+                .unsorted_bytes(1 << 20)
+                .key_table_bytes(1 << 10)
+                .block_bytes(256),
+        )
         .memory_budget(4 << 20)
         .inline_value_bytes(24)
         .tuning(Tuning::default().scan_merge_limit(1))

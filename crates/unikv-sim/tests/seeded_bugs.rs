@@ -13,7 +13,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test, whose table is for a person"
 )]
 

@@ -1,7 +1,5 @@
 //! The calls that most programs need: `cargo run --example quickstart [directory]`.
 
-#![allow(clippy::print_stdout, reason = "an example shows what it does")]
-
 use unikv::{Batch, Db, Durability, Options, Result};
 
 fn main() -> Result<()> {

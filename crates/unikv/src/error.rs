@@ -10,6 +10,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The numbers of the errors for want of a descriptor: of the process, and of the whole machine.
 const NO_DESCRIPTORS: [i32; 2] = [24, 23];
@@ -94,6 +95,11 @@ impl Error {
     /// The byte offset in the file, where there is one.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
+    }
+
+    /// The error of the operating system, where there is one.
+    pub fn io_error(&self) -> Option<&io::Error> {
+        self.0.source.as_ref()
     }
 
     /// What happened, as a sentence for a person, without the file and the remedy.
@@ -202,15 +208,21 @@ impl Error {
 
     /// Another opener holds the database at `dir`.
     pub(crate) fn locked(dir: &Path, holder: Option<u32>) -> Error {
-        let who = holder.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        let what = format!("the database is open in {who}");
-        Error::in_file(
-            ErrorKind::Locked,
-            what,
-            "close it there, or wait and retry",
-            dir,
-            None,
-        )
+        let (what, remedy) = match holder {
+            Some(pid) if pid == std::process::id() => (
+                "the database is open in this process already".to_owned(),
+                "use the handle that is open, which may be cloned, or close it first",
+            ),
+            Some(pid) => (
+                format!("the database is open in process {pid}"),
+                "close it there, or wait and retry",
+            ),
+            None => (
+                "the database is open in another process".to_owned(),
+                "close it there, or wait and retry",
+            ),
+        };
+        Error::in_file(ErrorKind::Locked, what, remedy, dir, None)
     }
 
     /// Somebody else is just making or changing what is at `dir`.
@@ -259,6 +271,14 @@ impl Error {
         Error::of(ErrorKind::HistoryGone, what, remedy)
     }
 
+    /// A read has taken longer than `timeout`.
+    #[cold]
+    pub(crate) fn timed_out(timeout: Duration) -> Error {
+        let what = format!("the read has taken longer than its timeout of {timeout:?}");
+        let remedy = "read again, or with a longer timeout";
+        Error::of(ErrorKind::TimedOut, what, remedy)
+    }
+
     /// There is no memory for one more iterator.
     pub(crate) fn too_many_iterators(bytes: u64, budget: u64) -> Error {
         Error::of(
@@ -295,7 +315,7 @@ impl Error {
     /// Another has written what a transaction depends on.
     pub(crate) fn conflict(what: &str) -> Error {
         let what = format!("the transaction conflicts with another write: {what}");
-        let remedy = "begin it again, or use `Db::transact`, which does so";
+        let remedy = "begin the transaction again";
         Error::of(ErrorKind::Conflict, what, remedy)
     }
 
@@ -336,14 +356,12 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_ref().map(|e| e as _)
-    }
-}
+/// There is no source: what the operating system has said is in the message, so that a chain of
+/// errors says it once. [`Error::io_error`] has it as a value.
+impl std::error::Error for Error {}
 
 /// For callers whose errors are those of the standard library: the kind is the nearest one there,
-/// and the message and the source are those of the [`Error`].
+/// and the message is that of the [`Error`].
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         let kind = match error.kind() {
@@ -359,6 +377,7 @@ impl From<Error> for io::Error {
             ErrorKind::Incompatible | ErrorKind::Forked => io::ErrorKind::Unsupported,
             ErrorKind::OutOfMemory => io::ErrorKind::OutOfMemory,
             ErrorKind::WouldBlock => io::ErrorKind::WouldBlock,
+            ErrorKind::TimedOut => io::ErrorKind::TimedOut,
             ErrorKind::WritesSuspended
             | ErrorKind::Closed
             | ErrorKind::Internal

@@ -61,6 +61,9 @@
 //! | `lz4`, `zstd` | yes | [`Compression`]; a database that needs one that is missing is refused |
 //! | `tracing` | no | a listener that passes events on to the crate `tracing` |
 
+// Who embeds it decides what is printed.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 // The folders are the layers; each may import only what stands above it in this list.
 
 pub(crate) mod error;
@@ -172,8 +175,8 @@ pub use offline::repair::report::{
     UncertainKey,
 };
 pub use options::{
-    Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, SecondaryOptions,
-    StoredOption, WriteOptions,
+    Clustering, Durability, EffectiveOptions, KeyspaceOptions, Options, ReadOptions,
+    SecondaryOptions, StoredOption, Tuning, WriteOptions,
 };
 pub use txn::Isolation;
 pub use txn::single::Mismatch;

@@ -5,6 +5,7 @@
 mod effective;
 mod instruments;
 mod keyspace;
+mod read;
 mod resolve;
 mod secondary;
 mod stored;
@@ -16,6 +17,7 @@ use crate::events::{Listener, OnProgress};
 use crate::vfs::Env;
 pub use effective::EffectiveOptions;
 pub use keyspace::KeyspaceOptions;
+pub use read::ReadOptions;
 pub use secondary::SecondaryOptions;
 use std::time::Duration;
 pub use stored::StoredOption;
@@ -30,6 +32,7 @@ pub(crate) const DEFAULT_BUDGET: u64 = 256 << 20;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Durability {
     /// Death of the process. A power cut may lose a suffix of the write order.
     #[default]
@@ -44,6 +47,7 @@ pub enum Durability {
 
 /// Whether values are copied next to each other in key order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Clustering {
     /// Where it is worth it: a merge moves keys only, and the values of up to 256 KiB follow in
     /// pieces of 64 MiB when scans have lost as much by their fragmentation as copying them costs,

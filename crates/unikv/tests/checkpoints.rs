@@ -17,14 +17,20 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use unikv::backup::Repository;
-use unikv::{Tuning, Batch, Db, KeyspaceOptions, Options};
+use unikv::{Batch, Db, KeyspaceOptions, Options, Tuning};
 
 const WRITERS: usize = 2;
 const CHECKPOINTS: usize = 12;
 
 fn options() -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(32 << 10).unsorted_bytes(96 << 10).partition_bytes(256 << 10).key_table_bytes(8 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(32 << 10)
+                .unsorted_bytes(96 << 10)
+                .partition_bytes(256 << 10)
+                .key_table_bytes(8 << 10),
+        )
         .memory_budget(2 << 20)
         .max_space_amp(1.3)
         .tuning(Tuning::default().background_threads(2))

@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use standstill::Standstill;
 use std::collections::BTreeMap;
 use std::fs::File;
-use unikv::{Tuning, Db, ErrorKind, Options};
+use unikv::{Db, ErrorKind, Options, Tuning};
 
 const DESCRIPTORS: u64 = 200;
 
@@ -41,7 +41,11 @@ fn a_moment_without_descriptors_suspends_writing_for_no_longer_than_it_lasts() {
     let dir = tempfile::tempdir().unwrap();
     let options = || {
         Options::default()
-            .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(256 << 10))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(64 << 10)
+                    .unsorted_bytes(256 << 10),
+            )
             .memory_budget(8 << 20)
     };
     let db = Db::open(dir.path(), options()).unwrap();

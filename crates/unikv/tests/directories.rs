@@ -9,13 +9,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
-use unikv::{Tuning, Db, ErrorKind, Options};
+use unikv::{Db, ErrorKind, Options, Tuning};
 
 type Model = BTreeMap<String, String>;
 
 fn open(path: &str) -> Db {
     let options = Options::default()
-        .tuning(Tuning::default().memtable_bytes(32 << 10).unsorted_bytes(256 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(32 << 10)
+                .unsorted_bytes(256 << 10),
+        )
         .memory_budget(8 << 20);
     Db::open(path, options).unwrap()
 }

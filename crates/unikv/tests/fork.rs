@@ -17,7 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use unikv::{Tuning, Batch, Bytes, Db, Durability, ErrorKind, Iter, KeyspaceOptions, Options, Result};
+use unikv::{
+    Batch, Bytes, Db, Durability, ErrorKind, Iter, KeyspaceOptions, Options, Result, Tuning,
+};
 
 /// Tests that fork take turns: each sees no other's threads.
 static TURN: Mutex<()> = Mutex::new(());
@@ -92,7 +94,11 @@ fn in_child(how: How, what: &str, child: impl FnOnce()) {
 
 fn options() -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(512 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(64 << 10)
+                .unsorted_bytes(512 << 10),
+        )
         .memory_budget(8 << 20)
 }
 

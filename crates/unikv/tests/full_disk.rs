@@ -4,7 +4,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stdout,
     reason = "a test may fail, and says that it was skipped"
 )]
 
@@ -14,7 +13,7 @@ use standstill::Standstill;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use unikv::{Tuning, Db, Error, ErrorKind, Options};
+use unikv::{Db, Error, ErrorKind, Options, Tuning};
 
 type Model = BTreeMap<Vec<u8>, u8>;
 
@@ -80,7 +79,11 @@ fn a_small_disk_fills_up_and_deletes_make_room() {
     let dir = Path::new(&dir).join("db");
     let options = || {
         Options::default()
-            .tuning(Tuning::default().memtable_bytes(4 << 20).unsorted_bytes(32 << 20))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(4 << 20)
+                    .unsorted_bytes(32 << 20),
+            )
             .memory_budget(64 << 20)
     };
     let db = Db::open(&dir, options()).unwrap();

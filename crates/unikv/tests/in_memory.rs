@@ -7,7 +7,7 @@
 )]
 
 use std::collections::BTreeMap;
-use unikv::{Tuning, Db, Options};
+use unikv::{Db, Options, Tuning};
 use unikv_shapes::{Change, Shape};
 
 const BYTES: u64 = 3 << 20;
@@ -78,9 +78,13 @@ impl Load {
 #[test]
 fn every_shape_is_served_from_memory() {
     for shape in Shape::ALL {
-        let options = Options::default()
-            .memory_budget(8 << 20)
-            .tuning(Tuning::default().memtable_bytes(MEMTABLE_BYTES).unsorted_bytes(512 << 10).partition_bytes(2 << 20).key_table_bytes(128 << 10));
+        let options = Options::default().memory_budget(8 << 20).tuning(
+            Tuning::default()
+                .memtable_bytes(MEMTABLE_BYTES)
+                .unsorted_bytes(512 << 10)
+                .partition_bytes(2 << 20)
+                .key_table_bytes(128 << 10),
+        );
         let mut load = Load {
             db: Db::in_memory(options).unwrap(),
             shape,

@@ -6,7 +6,6 @@
 
 #![allow(unsafe_code, reason = "a global allocator that counts")]
 #![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(clippy::print_stdout, reason = "figures, shown by --nocapture")]
 
 mod counting;
 mod limit;
@@ -18,7 +17,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use unikv::{Tuning, Batch, Db, Options};
+use unikv::{Batch, Db, Options, Tuning};
 use unikv_shapes::Shape;
 
 /// Held by the test that runs: all share the counters.
@@ -119,9 +118,12 @@ fn a_thousand_partitions_of_small_values_fit() {
     const RECORDS: u64 = 400_000;
     let _turn = TURN.lock();
     let dir = directory();
-    let options = Options::default()
-        .memory_budget(BUDGET as u64)
-        .tuning(Tuning::default().unsorted_bytes(1 << 20).partition_bytes(16 << 10).key_table_bytes(4 << 10));
+    let options = Options::default().memory_budget(BUDGET as u64).tuning(
+        Tuning::default()
+            .unsorted_bytes(1 << 20)
+            .partition_bytes(16 << 10)
+            .key_table_bytes(4 << 10),
+    );
     let meter = Meter::new(BUDGET);
     let db = Db::open(dir.path(), options.clone()).unwrap();
     let value = [b'v'; 16];
@@ -315,9 +317,12 @@ fn large_batches_of_kilobyte_values_fit() {
     const RECORDS: u64 = 50_000;
     let _turn = TURN.lock();
     let dir = directory();
-    let options = Options::default()
-        .memory_budget(BUDGET as u64)
-        .tuning(Tuning::default().unsorted_bytes(8 << 20).partition_bytes(16 << 20).background_threads(3));
+    let options = Options::default().memory_budget(BUDGET as u64).tuning(
+        Tuning::default()
+            .unsorted_bytes(8 << 20)
+            .partition_bytes(16 << 20)
+            .background_threads(3),
+    );
     let meter = Meter::new(BUDGET);
     let db = Db::open(dir.path(), options.clone()).unwrap();
     let value = [b'v'; 1000];

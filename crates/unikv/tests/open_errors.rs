@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
-use unikv::{Tuning, Db, Error, ErrorKind, Options};
+use unikv::{Db, Error, ErrorKind, Options, Tuning};
 
 /// Everything below `root` but lock files and ballasts: contents of files, `None` for directories.
 fn contents(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
@@ -33,8 +33,11 @@ fn contents(root: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
 }
 
 fn small() -> Options {
-    Options::default()
-        .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(256 << 10))
+    Options::default().tuning(
+        Tuning::default()
+            .memtable_bytes(64 << 10)
+            .unsorted_bytes(256 << 10),
+    )
 }
 
 /// Opens `dir`, which must be refused as said, and leave everything below `root` as it is.
@@ -379,4 +382,75 @@ fn a_directory_that_may_not_be_written() {
         assert_eq!(contents(dir.path()), before);
     }
     set_mode(0o755).unwrap();
+}
+
+/// What is opened by mistake is named, and what can be done with it.
+#[test]
+fn databases_of_other_engines_are_named() {
+    let named = |files: &[(&str, &[u8])], engine: &str, remedy: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, begin) in files {
+            let path = dir.path().join(name);
+            fs::write(&path, [*begin, &[7; 100]].concat()).unwrap();
+        }
+        let opened = match files {
+            // The engines that keep everything in one file.
+            [(name, _)] if *name != "data.mdb" => dir.path().join(name),
+            _ => dir.path().to_owned(),
+        };
+        let before = contents(dir.path());
+        let error = Db::open(&opened, small()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Incompatible, "{error}");
+        assert!(error.what().contains(engine), "{engine}: {error}");
+        assert!(error.remedy().contains(remedy), "{engine}: {error}");
+        assert_eq!(contents(dir.path()), before, "{engine}");
+    };
+    let current: (&str, &[u8]) = ("CURRENT", b"MANIFEST-000004\n");
+    named(
+        &[current, ("000005.ldb", b"")],
+        "LevelDB",
+        "unikv-migrate leveldb",
+    );
+    named(
+        &[current, ("OPTIONS-000007", b"")],
+        "RocksDB",
+        "unikv-migrate rocksdb",
+    );
+    named(
+        &[("version", b"FJL\x03"), ("0.jnl", b"")],
+        "fjall",
+        "unikv load",
+    );
+    named(
+        &[("some.redb", b"redb\x1A\x0A\xA9\x0D\x0A")],
+        "redb",
+        "unikv load",
+    );
+    let meta_page = [&[0; 16][..], &0xBEEF_C0DE_u32.to_le_bytes()].concat();
+    named(&[("data.mdb", &meta_page)], "LMDB", "unikv load");
+    named(
+        &[("some.sqlite", b"SQLite format 3\0")],
+        "SQLite",
+        "unikv load",
+    );
+}
+
+/// Who holds a database is said, and no text stands twice where a chain of errors is printed.
+#[test]
+fn an_error_says_each_thing_once() {
+    let dir = database();
+    let db = Db::open(dir.path(), small()).unwrap();
+    let error = Db::open(dir.path(), small()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    assert!(error.what().contains("in this process"), "{error}");
+    db.close().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "letters").unwrap();
+    let error = Db::open(file.join("below"), small()).unwrap_err();
+    let said = error
+        .io_error()
+        .expect("the system has refused it")
+        .to_string();
+    assert_eq!(error.to_string().matches(&said).count(), 1, "{error}");
+    assert!(std::error::Error::source(&error).is_none());
 }

@@ -8,7 +8,7 @@ mod counting;
 
 use counting::live_bytes;
 use std::sync::Mutex;
-use unikv::{Tuning, Batch, Bytes, Clustering, Db, Options, Readable};
+use unikv::{Batch, Bytes, Clustering, Db, Options, Tuning};
 
 const BUDGET: usize = 16 << 20;
 const RECORDS: usize = 4000;
@@ -178,7 +178,7 @@ fn parts_of_values_and_whole_scans_keep_only_themselves() {
     drop(batch);
     db.flush().unwrap();
     for i in 0..HELD / 10 {
-        let part = Readable::get_range(&db, key(i, 16), 100..700).unwrap();
+        let part = db.get_range(key(i, 16), 100..700).unwrap();
         held.hold(part.unwrap(), &db);
     }
     // All of a scan is held: most of it is copies, what is not fills its buffers.
@@ -207,7 +207,7 @@ fn a_short_part_of_a_long_value_keeps_only_itself() {
         }
         for i in 0..RECORDS {
             let from = i % 9_000;
-            let part = Readable::get_range(&db, key(i, 16), from..from + 50).unwrap();
+            let part = db.get_range(key(i, 16), from..from + 50).unwrap();
             held.hold(part.unwrap(), &db);
         }
         held.check(&db);

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unikv::{Tuning, Batch, Db, Durability, Options, Readable, Secondary, SecondaryOptions};
+use unikv::{Batch, Db, Durability, Options, Readable, Secondary, SecondaryOptions, Tuning};
 
 const DIR: &str = "UNIKV_FOLLOWED_DIR";
 /// Keys that are written together.
@@ -26,7 +26,13 @@ const LIVES: usize = 4;
 
 fn options() -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(256 << 10).partition_bytes(1 << 20).key_table_bytes(64 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(64 << 10)
+                .unsorted_bytes(256 << 10)
+                .partition_bytes(1 << 20)
+                .key_table_bytes(64 << 10),
+        )
         .memory_budget(8 << 20)
 }
 
@@ -63,13 +69,16 @@ fn writer() {
 
 /// A state is that after one batch: returns its number.
 fn check(state: &impl Readable) -> u64 {
-    let n = state.get("key0").unwrap().map_or(0, |value| number(&value));
+    let n = state
+        .get(b"key0")
+        .unwrap()
+        .map_or(0, |value| number(&value));
     for i in 0..TOGETHER {
-        let value = state.get(format!("key{i}")).unwrap();
+        let value = state.get(format!("key{i}").as_bytes()).unwrap();
         assert_eq!(value.map_or(0, |value| number(&value)), n, "key{i}");
     }
     let mut next = n.saturating_sub(WINDOW) + 1;
-    for entry in state.prefix("log") {
+    for entry in state.prefix(b"log") {
         let (key, value) = entry.unwrap();
         assert_eq!(key, format!("log{next:012}"));
         assert_eq!(number(&value), next);

@@ -4,7 +4,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stderr,
     reason = "a test that cannot set its stage must fail; the figures are for whoever reads its output"
 )]
 
@@ -13,7 +12,7 @@ mod standstill;
 mod watched;
 
 use rand::Rng;
-use unikv::{Clustering, Db};
+use unikv::{Clustering, Db, Tuning};
 use unikv_shapes::{Change, Shape};
 use watched::{Stage, options, watched};
 

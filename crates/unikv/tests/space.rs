@@ -14,7 +14,6 @@
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    clippy::print_stderr,
     reason = "a test that cannot set its stage must fail; the figures are for whoever reads its output"
 )]
 

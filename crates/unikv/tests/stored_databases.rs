@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unikv::vfs::Env;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
-use unikv::{Tuning, Batch, Db, Durability, Options};
+use unikv::{Batch, Db, Durability, Options, Tuning};
 
 /// The version whose database [`write`] makes.
 const UNDER_WAY: &str = "0.1";
@@ -51,7 +51,13 @@ fn write(target: &Path) {
     };
     let options = Options::default()
         .memory_budget(4 << 20)
-        .tuning(Tuning::default().memtable_bytes(8 << 10).unsorted_bytes(16 << 10).scan_merge_limit(1).partition_bytes(24 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(8 << 10)
+                .unsorted_bytes(16 << 10)
+                .scan_merge_limit(1)
+                .partition_bytes(24 << 10),
+        )
         .inline_value_bytes(24)
         .tuning(Tuning::default().key_table_bytes(1 << 10).block_bytes(256))
         .durability(Durability::Buffered);

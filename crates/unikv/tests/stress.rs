@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use unikv::{Tuning, Batch, Clustering, Db, Durability, Options};
+use unikv::{Batch, Clustering, Db, Durability, Options, Tuning};
 
 const WRITERS: u32 = 3;
 const KEYS: u32 = 150;
@@ -33,7 +33,14 @@ fn operations() -> u32 {
 
 fn options(clustering: Clustering) -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(16 << 10).unsorted_bytes(48 << 10).partition_bytes(96 << 10).key_table_bytes(4 << 10).block_bytes(512))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(16 << 10)
+                .unsorted_bytes(48 << 10)
+                .partition_bytes(96 << 10)
+                .key_table_bytes(4 << 10)
+                .block_bytes(512),
+        )
         .inline_value_bytes(32)
         .memory_budget(1 << 20)
         .max_space_amp(1.3)

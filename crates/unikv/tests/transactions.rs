@@ -15,7 +15,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use unikv::{Tuning, Bytes, Db, Options, Readable, Result, Transaction};
+use unikv::{Bytes, Db, Options, Readable, Result, Transaction, Tuning};
 
 const THREADS: u64 = 16;
 const ACCOUNTS: u32 = 12;
@@ -24,7 +24,11 @@ const START: u64 = 1000;
 fn open(name: &str) -> (tempfile::TempDir, Db) {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::default()
-        .tuning(Tuning::default().memtable_bytes(16 << 10).unsorted_bytes(48 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(16 << 10)
+                .unsorted_bytes(48 << 10),
+        )
         .memory_budget(2 << 20);
     let db = Db::open(dir.path().join(name), options).unwrap();
     (dir, db)
@@ -48,7 +52,7 @@ fn balance(amount: u64) -> Vec<u8> {
 }
 
 fn sum(from: &impl Readable) -> Result<u64> {
-    let entries = from.prefix("account");
+    let entries = from.prefix(b"account");
     entries.map(|entry| Ok(number(Some(entry?.1)))).sum()
 }
 

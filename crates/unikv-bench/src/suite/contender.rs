@@ -190,11 +190,11 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
     ];
     let tuning = &terms.tuning;
     if let Some(bytes) = tuning.unsorted_bytes {
-        options = options.tuning(Tuning::default().unsorted_bytes(bytes));
+        options = options.tuning(unikv::Tuning::default().unsorted_bytes(bytes));
         settings.push(("unsorted_bytes", bytes.to_string()));
     }
     if let Some(bytes) = tuning.partition_bytes {
-        options = options.tuning(Tuning::default().partition_bytes(bytes));
+        options = options.tuning(unikv::Tuning::default().partition_bytes(bytes));
         settings.push(("partition_bytes", bytes.to_string()));
     }
     if let Some(factor) = tuning.max_space_amp {
@@ -210,7 +210,7 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
         settings.push(("inline_value_bytes", bytes.to_string()));
     }
     if let Some(bytes) = tuning.memtable_bytes {
-        options = options.tuning(Tuning::default().memtable_bytes(bytes));
+        options = options.tuning(unikv::Tuning::default().memtable_bytes(bytes));
         settings.push(("memtable_bytes", bytes.to_string()));
     }
     settings.push(("everything else", "as by default".to_owned()));

@@ -79,6 +79,8 @@ kinds! {
     /// The changes after a token are not kept any more, or it is of another history of the
     /// database: read everything, and begin with a new token.
     HistoryGone = 16 "unikv_history_gone" "NotFound";
+    /// A read has taken longer than its timeout. Nothing changed.
+    TimedOut = 17 "unikv_timed_out" "IO error";
 }
 
 /// An error with everything that C can ask about it.

@@ -122,11 +122,7 @@ impl Database {
 }
 
 /// As LevelDB's two options say.
-fn open_by_flags(
-    options: &Options,
-    dir: &Path,
-    engine: unikv::Options,
-) -> unikv::Result<Db> {
+fn open_by_flags(options: &Options, dir: &Path, engine: unikv::Options) -> unikv::Result<Db> {
     match (options.create_if_missing, options.error_if_exists) {
         (true, false) => Db::open(dir, engine),
         (false, false) => Db::open_existing(dir, engine),

@@ -36,8 +36,8 @@ capi! { functions:
         let ttl = read!(source, from, from.ttl(key)?);
         ttl_ms.set(match ttl {
             None => 0,
-            Some(Ttl::Never) => u64::MAX,
             Some(Ttl::Remaining(left)) => u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            Some(_) => u64::MAX,
         })?;
         u8::from(ttl.is_some())
     }

@@ -235,9 +235,20 @@ mod tests {
             .durability(Durability::Periodic(Duration::from_millis(100)))
             .memory_budget(512_000_000)
             .max_space_amp(1.25)
-            .tuning(Tuning::default().memtable_bytes(8 << 20).unsorted_bytes(64 << 20).partition_bytes(1 << 30))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(8 << 20)
+                    .unsorted_bytes(64 << 20)
+                    .partition_bytes(1 << 30),
+            )
             .clustering(Clustering::LeastWriting)
-            .tuning(Tuning::default().key_table_bytes(1 << 20).block_bytes(4096).background_threads(3).scan_merge_limit(4))
+            .tuning(
+                Tuning::default()
+                    .key_table_bytes(1 << 20)
+                    .block_bytes(4096)
+                    .background_threads(3)
+                    .scan_merge_limit(4),
+            )
             .change_window_bytes(1 << 20)
             .latencies(true)
             .slow_after(Duration::from_millis(100))
@@ -251,9 +262,8 @@ mod tests {
             .lines()
             .filter_map(|line| line.strip_prefix("    ")?.split_once(':'));
         // `set` names the options that are set; `in_memory` says how the database was opened.
-        let is_option = |field: &str| {
-            !field.starts_with([' ', '}']) && !["set", "in_memory"].contains(&field)
-        };
+        let is_option =
+            |field: &str| !field.starts_with([' ', '}']) && !["set", "in_memory"].contains(&field);
         for (field, _) in fields.filter(|(field, _)| is_option(field)) {
             assert!(values.iter().any(|(name, _)| *name == field), "{field}");
         }

@@ -321,9 +321,9 @@ int main(int argc, char** argv) {
     CHECK(leveldb_open(options, in(dir, "db"), &err) == NULL);
     FAILED(err, "IO error: ");
     leveldb_repair_db(options, in(dir, "db"), &err);
-    FAILED(err, "open in process");
+    FAILED(err, "open in this process");
     leveldb_destroy_db(options, in(dir, "db"), &err);
-    FAILED(err, "open in process");
+    FAILED(err, "open in this process");
 
     leveldb_options_set_env(options, NULL);
     leveldb_options_set_cache(options, NULL);

@@ -135,15 +135,7 @@ impl Create {
         as_json["copied_bytes"] = json!(copied);
         as_json["shared_bytes"] = json!(shared);
         as_json["seconds"] = json!(seconds);
-        let text = format!(
-            "point {} of sequence number {}: {} copied, {} shared with earlier points, \
-             {seconds:.3} s\n",
-            made.point.number,
-            made.point.seq,
-            HumanBytes(copied),
-            HumanBytes(shared)
-        );
-        self.at.print(as_json, &text)?;
+        self.at.print(as_json, &format!("{made}\n"))?;
         Ok(Code::Success)
     }
 }
@@ -230,13 +222,7 @@ impl Verify {
 impl Prune {
     fn run(self) -> Outcome {
         let pruned = self.at.open().0.prune(self.keep)?;
-        let text = format!(
-            "{} points removed, {} kept; {} files, {}\n",
-            pruned.points.len(),
-            pruned.kept.len(),
-            pruned.files,
-            HumanBytes(pruned.bytes)
-        );
+        let text = format!("{pruned}\n");
         let as_json = json!({
             "removed": pruned.points,
             "kept": pruned.kept,
@@ -272,12 +258,7 @@ impl Restore {
         let mut as_json = point_json(&restored.point);
         as_json["dir"] = json!(restored.dir.to_string_lossy());
         as_json["seconds"] = json!(seconds);
-        let text = format!(
-            "point {number} restored in {}: {}, {seconds:.3} s\n",
-            restored.dir.display(),
-            HumanBytes(restored.point.bytes())
-        );
-        self.at.print(as_json, &text)?;
+        self.at.print(as_json, &format!("{restored}\n"))?;
         Ok(Code::Success)
     }
 }

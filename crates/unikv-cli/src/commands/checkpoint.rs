@@ -5,9 +5,7 @@ use crate::exit::{Code, Outcome};
 use crate::output::Output;
 use crate::reading::Reading;
 use clap::Args;
-use indicatif::HumanBytes;
 use serde_json::{Value, json};
-use std::io::{self, Write};
 use std::path::PathBuf;
 use unikv::Checkpoint as Made;
 
@@ -29,7 +27,7 @@ impl Checkpoint {
         let made = db.checkpoint(&self.dest)?;
         db.close()?;
         self.output
-            .print(|| as_json(&made), |out| print(&made, out))?;
+            .print(|| as_json(&made), |out| writeln!(out, "{made}"))?;
         Ok(Code::Success)
     }
 }
@@ -54,24 +52,4 @@ fn as_json(made: &Made) -> Value {
         "copied_because": made.copied_because,
         "seconds": made.elapsed.as_secs_f64(),
     })
-}
-
-fn print(made: &Made, out: &mut dyn Write) -> io::Result<()> {
-    let (files, seq) = (made.files.len(), made.seq);
-    let (linked, copied) = (made.linked_bytes(), made.copied_bytes());
-    writeln!(
-        out,
-        "checkpoint of sequence number {seq} in {}: {files} files, {} linked, {} copied, {:.3} s",
-        made.dir.display(),
-        HumanBytes(linked),
-        HumanBytes(copied),
-        made.elapsed.as_secs_f64()
-    )?;
-    if let Some(why) = &made.copied_because {
-        writeln!(
-            out,
-            "Data files were copied, for they could not be linked: {why}"
-        )?;
-    }
-    Ok(())
 }

@@ -100,7 +100,7 @@ pub(crate) fn now_ms() -> u64 {
 /// When what lives this long from now on expires, if it does.
 fn end_of(ttl: Ttl, now_ms: u64) -> Option<u64> {
     match ttl {
-        Ttl::Never => None,
         Ttl::Remaining(left) => Some(now_ms.saturating_add(millis(left))),
+        _ => None,
     }
 }

@@ -3,7 +3,7 @@
 //! Of a database that a process has open, that is what this has published last; else it is what the
 //! files say. Nothing is changed.
 
-use super::stats::{age_in_words, published_to_json, seconds_in_words};
+use super::stats::{age_in_words, published_to_json};
 use crate::args::{DirArg, millis};
 use crate::exit::{Code, Failure, Outcome};
 use crate::output::Output;
@@ -84,9 +84,7 @@ impl Explain {
         self.output.print(as_json, |out| {
             writeln!(out, "{}", age_in_words(published))?;
             for job in running {
-                let of = of_partition(job.partition);
-                let time = seconds_in_words(job.running_for);
-                writeln!(out, "runs: {}{of} for {time}: {}", job.job, job.why)?;
+                writeln!(out, "runs: {job}")?;
             }
             print_due(due, !running.is_empty(), out)
         })?;
@@ -98,23 +96,7 @@ fn print_due(due: &[DueJob], has_more: bool, out: &mut dyn Write) -> io::Result<
     if due.is_empty() && !has_more {
         return writeln!(out, "nothing is due");
     }
-    for job in due {
-        let of = match (job.partitions.as_slice(), job.partition_count) {
-            ([], _) => String::new(),
-            ([one], 1) => of_partition(Some(*one)),
-            ([first, ..], count) => format!(" of {count} partitions from {first} on"),
-        };
-        let later = job
-            .retry_in
-            .map(|rest| format!(", tried again in {rest:.1?}"));
-        let later = later.unwrap_or_default();
-        writeln!(out, "due:  {}{of}{later}: {}", job.job, job.why)?;
-    }
-    Ok(())
-}
-
-fn of_partition(partition: Option<u64>) -> String {
-    partition.map_or_else(String::new, |id| format!(" of partition {id}"))
+    due.iter().try_for_each(|job| writeln!(out, "due:  {job}"))
 }
 
 fn due_to_json(due: &DueJob) -> Value {

@@ -6,7 +6,6 @@ use crate::output::Output;
 use crate::range::RangeArgs;
 use crate::reading::Reading;
 use clap::Args;
-use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 use std::io;
 use std::ops::Bound;
@@ -109,12 +108,6 @@ fn print(done: &str, found: &unikv::Export, keyspace: &str, output: Output) -> i
         })
     };
     output.print(as_json, |out| {
-        let (records, bytes) = (HumanCount(found.records), HumanBytes(found.bytes));
-        let file = HumanBytes(found.file_bytes);
-        writeln!(
-            out,
-            "{done} {records} records of the keyspace {keyspace:?}, {bytes} of keys and values, in a \
-             file of {file}"
-        )
+        writeln!(out, "{done}, of the keyspace {keyspace:?}: {found}")
     })
 }

@@ -85,49 +85,13 @@ fn to_json(garbage: &GarbageStats) -> Value {
 }
 
 fn explain(garbage: &GarbageStats, out: &mut dyn Write) -> io::Result<()> {
-    let mut line = |what: &str, text: String| writeln!(out, "{what:<14}{text}");
-    line("live", in_words(garbage.live_bytes, "in value logs"))?;
-    line(
-        "key tables",
-        HumanBytes(garbage.key_table_bytes).to_string(),
-    )?;
-    line("garbage", in_words(garbage.dead_bytes, "in value logs"))?;
-    line(
-        "allowed",
-        format!(
-            "{}: max_space_amp {} of what is live",
-            HumanBytes(garbage.allowed_bytes),
-            garbage.max_space_amp
-        ),
-    )?;
-    line(
-        "thresholds",
-        format!(
-            "from {} merges take victims along, from {} collections run alone",
-            HumanBytes(garbage.riding_from_bytes),
-            HumanBytes(garbage.alone_from_bytes)
-        ),
-    )?;
-    let state = match garbage.dead_bytes {
-        dead if dead > garbage.alone_from_bytes => "a collection is due",
-        dead if dead > garbage.riding_from_bytes => "the next merge takes victims along",
-        _ => "nothing is due",
-    };
-    let next = match garbage.next_partition {
-        Some(id) => format!("{state}; most to move is in partition {id}"),
-        None => state.to_owned(),
-    };
-    line("next", next)?;
+    writeln!(out, "{garbage}")?;
     writeln!(
         out,
         "\nVictims are the value logs with most dead bytes for each byte to copy. What is dead in a table \
          of an\nUnsortedStore its merge will tell.\n"
     )?;
     print_files(&garbage.files, out)
-}
-
-fn in_words(bytes: u64, place: &str) -> String {
-    format!("{} {place}", HumanBytes(bytes))
 }
 
 /// One line for each record file.

@@ -4,12 +4,10 @@ use crate::args::{DirArg, EngineArgs};
 use crate::exit::{Code, Failure, Outcome, found};
 use crate::output::Output;
 use clap::Args;
-use indicatif::{HumanBytes, HumanCount};
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use unikv::{Bytes, Db, RepairOptions, RepairReport, RepairTrust};
+use unikv::{Bytes, Db, RepairOptions, RepairReport};
 
 /// `repair DIR`
 #[derive(Args)]
@@ -50,7 +48,7 @@ impl Repair {
         let report = Db::repair(dir, to, &options).map_err(Failure::opening)?;
         let printed = self
             .output
-            .print(|| as_json(&report), |out| print_text(&report, out));
+            .print(|| as_json(&report), |out| writeln!(out, "{report}"));
         found(report.is_complete(), Code::DataLost, printed)
     }
 }
@@ -70,14 +68,6 @@ fn beside(dir: &Path) -> Result<PathBuf, Failure> {
     let mut name = name.to_owned();
     name.push(".repaired");
     Ok(named.with_file_name(name))
-}
-
-fn trust(report: &RepairReport) -> &'static str {
-    match report.trust {
-        RepairTrust::Manifest => "manifest",
-        RepairTrust::ManifestPrefix => "beginning of the manifest",
-        _ => "files alone",
-    }
 }
 
 fn text(key: &Bytes) -> String {
@@ -138,7 +128,7 @@ fn as_json(report: &RepairReport) -> Value {
     });
     json!({
         "complete": report.is_complete(),
-        "trust": trust(report),
+        "trust": report.trust.to_string(),
         "written": report.written.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
         "keyspaces": report.keyspaces,
         "unlisted_keyspaces": report.unlisted_keyspaces,
@@ -167,125 +157,4 @@ fn as_json(report: &RepairReport) -> Value {
         "notes": report.notes,
         "seconds": report.elapsed.as_secs_f64(),
     })
-}
-
-/// Keys and places of each sort that are printed; the JSON object has more.
-const MOST_PRINTED: usize = 20;
-
-fn print_text(report: &RepairReport, out: &mut dyn Write) -> io::Result<()> {
-    for note in &report.notes {
-        writeln!(out, "note: {note}")?;
-    }
-    for file in report.files.iter() {
-        if let Some(why) = &file.ignored {
-            writeln!(out, "{}: not used: {why}", file.name)?;
-        }
-        for fault in file.faults.iter().take(MOST_PRINTED) {
-            writeln!(
-                out,
-                "{} at offset {}: {}",
-                file.name, fault.offset, fault.what
-            )?;
-        }
-        more(out, file.fault_count, "damaged places of this file")?;
-    }
-    print_losses(report, out)?;
-    if !report.options_carried {
-        writeln!(
-            out,
-            "The options of the database are lost; it has the defaults."
-        )?;
-    }
-    let keyspaces = report.keyspaces.iter();
-    for name in keyspaces.take(MOST_PRINTED) {
-        writeln!(out, "keyspace: {name:?}")?;
-    }
-    more(out, report.keyspaces.len() as u64, "keyspaces")?;
-    let saved = match &report.written {
-        Some(to) => format!("saved in {}", to.display()),
-        None => "to be saved".to_owned(),
-    };
-    writeln!(
-        out,
-        "{} records, {}, {saved}, by the {}: {} lost, {} in doubt, {} uncertain and {}",
-        HumanCount(report.saved),
-        HumanBytes(report.saved_bytes),
-        trust(report),
-        HumanCount(report.lost),
-        HumanCount(report.in_doubt),
-        HumanCount(report.uncertain),
-        if report.uncertain_included {
-            "saved, too"
-        } else {
-            "left out"
-        },
-    )
-}
-
-fn print_losses(report: &RepairReport, out: &mut dyn Write) -> io::Result<()> {
-    for gap in &report.log.gaps {
-        let (file, offset) = (gap.file.display(), gap.offset);
-        let after = gap.after_seq;
-        let before = gap
-            .before_seq
-            .map_or("the end".to_owned(), |seq| seq.to_string());
-        writeln!(
-            out,
-            "lost: batches of {file} at offset {offset}, between sequence numbers {after} and \
-             {before}: {}",
-            gap.what
-        )?;
-    }
-    if let Some(cut) = &report.log.cut {
-        let (file, offset) = (cut.path.display(), cut.offset);
-        writeln!(out, "{file} ends at offset {offset}: {}", cut.reason)?;
-    }
-    if report.log.batches_dropped > 0 {
-        let dropped = HumanCount(report.log.batches_dropped);
-        writeln!(out, "lost: a part of each of {dropped} batches")?;
-    }
-    for range in report.lost_ranges.iter().take(MOST_PRINTED) {
-        let to = range.to.as_ref().map_or("the end".to_owned(), quoted);
-        let missing = match range.missing {
-            Some(n) => format!("{n} records"),
-            None => "records".to_owned(),
-        };
-        let (from, file) = (quoted(&range.from), range.file.display());
-        let keyspace = within(&range.keyspace);
-        writeln!(
-            out,
-            "lost: {missing} of {file} from {from} to {to}{keyspace}"
-        )?;
-    }
-    more(out, report.lost_range_count, "ranges")?;
-    for lost in report.lost_keys.iter().take(MOST_PRINTED) {
-        let (key, file) = (quoted(&lost.key), lost.file.display());
-        let (offset, keyspace) = (lost.offset, within(&lost.keyspace));
-        writeln!(out, "lost: {key}{keyspace}, {file} at offset {offset}")?;
-    }
-    more(out, report.lost, "lost keys")?;
-    for uncertain in report.uncertain_keys.iter().take(MOST_PRINTED) {
-        let keyspace = within(&uncertain.keyspace);
-        writeln!(out, "uncertain: {}{keyspace}", quoted(&uncertain.key))?;
-    }
-    more(out, report.uncertain, "uncertain keys")
-}
-
-fn quoted(key: &Bytes) -> String {
-    format!("\"{}\"", text(key))
-}
-
-/// Names a keyspace, unless it is the default one.
-fn within(keyspace: &str) -> String {
-    match keyspace {
-        "default" => String::new(),
-        _ => format!(" of the keyspace {keyspace:?}"),
-    }
-}
-
-fn more(out: &mut dyn Write, count: u64, what: &str) -> io::Result<()> {
-    match count.saturating_sub(MOST_PRINTED as u64) {
-        0 => Ok(()),
-        more => writeln!(out, "… {} more {what}", HumanCount(more)),
-    }
 }

@@ -18,7 +18,6 @@ use unikv::{EffectiveOptions, GarbageStats, PublishedStats, Secondary};
 use as_json::secondary_to_json;
 pub use as_json::{recovery_to_json, stats_to_json};
 pub use options::{options_to_json, print_options};
-pub use print::{holder_in_words, recovery_in_words};
 use print::{print_followed, print_stats};
 
 /// `stats DIR`

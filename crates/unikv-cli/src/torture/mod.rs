@@ -16,7 +16,7 @@ mod watch;
 mod worker;
 
 use crate::args::{self, EngineArgs};
-use crate::commands::stats::{recovery_in_words, recovery_to_json};
+use crate::commands::stats::recovery_to_json;
 use crate::exit::{Code, Failure, Outcome};
 use crate::opening;
 use crate::output::Output;
@@ -158,7 +158,7 @@ impl Torture {
         };
         self.say(
             || json!({ "event": "opened", "recovery": recovery_to_json(db.recovery()) }),
-            || recovery_in_words(db.recovery()),
+            || db.recovery().to_string(),
         )?;
         if oracle.continued {
             self.verify(&db, &oracle, true)?;

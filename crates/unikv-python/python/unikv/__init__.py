@@ -35,6 +35,7 @@ from ._errors import (
     NoSuchKeyspaceError,
     NotFoundError,
     OutOfMemoryError,
+    TimedOutError,
     WouldBlockError,
     WritesSuspendedError,
 )
@@ -102,6 +103,7 @@ __all__ = [
     "Readable",
     "Snapshot",
     "Str",
+    "TimedOutError",
     "Transaction",
     "TransactionKeyspace",
     "TypedKeyspace",

@@ -136,6 +136,12 @@ class HistoryGoneError(Error):
     kind = "history_gone"
 
 
+class TimedOutError(Error):
+    """The read has taken longer than its `timeout`."""
+
+    kind = "timed_out"
+
+
 class IteratorInvalidError(Error):
     """The iterator is on no entry."""
 

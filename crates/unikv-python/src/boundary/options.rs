@@ -99,6 +99,7 @@ fn durability_to_python(py: Python<'_>, durability: Durability) -> PyResult<Boun
         Durability::Buffered => "buffered".into_pyobject(py)?.into_any(),
         Durability::Sync => "sync".into_pyobject(py)?.into_any(),
         Durability::Periodic(every) => seconds(every).into_pyobject(py)?.into_any(),
+        other => format!("{other:?}").into_pyobject(py)?.into_any(),
     })
 }
 
@@ -228,8 +229,8 @@ pub(crate) fn show<'py>(
         compression_to_python(py, options.compression)?,
     )?;
     let clustering = match options.clustering {
-        Clustering::Automatic => "automatic",
         Clustering::LeastWriting => "least_writing",
+        _ => "automatic",
     };
     shown.set_item("clustering", clustering)?;
     shown.set_item(

@@ -7,6 +7,7 @@
 use super::layout::{Layout, TEMP};
 use super::point::{POINT, Point, PointFile};
 use super::{Progress, Repository};
+use crate::base::text::Size;
 use crate::db::Db;
 use crate::db::secondary::Secondary;
 use crate::engine::checkpoint::copy::Copier;
@@ -16,6 +17,7 @@ use crate::engine::core::Core;
 use crate::error::{Error, Result};
 use crate::version::file_names;
 use std::collections::HashSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +33,19 @@ pub struct Made {
     pub shared_bytes: u64,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, seq) = (self.point.number, self.point.seq);
+        let (copied, shared) = (Size(self.copied_bytes), Size(self.shared_bytes));
+        let took = self.elapsed.as_secs_f64();
+        write!(
+            f,
+            "point {number} of sequence number {seq}: {copied} copied, {shared} shared with earlier \
+             points, {took:.3} s"
+        )
+    }
 }
 
 impl Repository {

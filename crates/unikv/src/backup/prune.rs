@@ -3,8 +3,10 @@
 use super::Repository;
 use super::point::Point;
 use crate::base::seeded::slip;
+use crate::base::text::Size;
 use crate::error::{Error, Result};
 use std::collections::HashSet;
+use std::fmt;
 
 /// What a pruning has removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +20,17 @@ pub struct Pruned {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
+}
+
+impl fmt::Display for Pruned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (removed, kept) = (self.points.len(), self.kept.len());
+        let (files, bytes) = (self.files, Size(self.bytes));
+        write!(
+            f,
+            "{removed} points removed, {kept} kept; {files} files, {bytes}"
+        )
+    }
 }
 
 impl Repository {

@@ -3,9 +3,11 @@
 use super::create::is_part_of_point;
 use super::point::{Point, PointFile};
 use super::{Progress, Repository};
+use crate::base::text::Size;
 use crate::engine::checkpoint::copy::Copier;
 use crate::engine::checkpoint::new_dir::NewDirectory;
 use crate::error::{Error, Result};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,6 +40,25 @@ pub struct Restored {
     pub dir: PathBuf,
     /// How long it took.
     pub elapsed: Duration,
+}
+
+impl fmt::Display for Verified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = if self.is_sound() { "sound" } else { "damaged" };
+        let (number, bytes) = (self.point.number, Size(self.bytes));
+        write!(f, "point {number}: {said}, {bytes} compared")?;
+        self.problems
+            .iter()
+            .try_for_each(|problem| write!(f, "\n{problem}"))
+    }
+}
+
+impl fmt::Display for Restored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, dir) = (self.point.number, self.dir.display());
+        let (bytes, took) = (Size(self.point.bytes()), self.elapsed.as_secs_f64());
+        write!(f, "point {number} restored in {dir}: {bytes}, {took:.3} s")
+    }
 }
 
 impl Repository {

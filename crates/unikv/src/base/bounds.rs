@@ -9,7 +9,8 @@ use std::ops::{
 /// [`Bound`]s, whose ends are anything that is bytes.
 ///
 /// It takes the place of [`RangeBounds`], for which `db.range(..)` would have to say of which type
-/// the ends are that `..` does not have. A range that ends before it starts has no keys.
+/// the ends are that `..` does not have. A range that ends before it starts has no keys. Types of
+/// a program's own may implement it.
 pub trait KeyBounds {
     /// Where the range begins and ends.
     fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);
@@ -60,7 +61,7 @@ impl KeyBounds for Prefix {
     }
 }
 
-impl<T: KeyBounds> KeyBounds for &T {
+impl<T: KeyBounds + ?Sized> KeyBounds for &T {
     fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (*self).bounds()
     }
@@ -96,7 +97,7 @@ pub(crate) fn engine_key(keyspace: KeyspaceId, key: &[u8]) -> Vec<u8> {
 
 /// What a range of user keys is in engine keys, of the keyspace with this data id: from the first
 /// key to the first key after.
-pub(crate) fn engine_bounds(keyspace: KeyspaceId, range: &impl KeyBounds) -> (Vec<u8>, Vec<u8>) {
+pub(crate) fn engine_bounds(keyspace: KeyspaceId, range: &dyn KeyBounds) -> (Vec<u8>, Vec<u8>) {
     let at = |key: &[u8]| engine_key(keyspace, key);
     let after = |key: &[u8]| {
         let mut key = at(key);

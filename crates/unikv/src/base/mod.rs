@@ -16,3 +16,4 @@ pub(crate) mod range_tombstones;
 pub(crate) mod seeded;
 pub(crate) mod sorted;
 pub(crate) mod sync;
+pub(crate) mod text;

@@ -1,5 +1,7 @@
 //! One shape for reading: what databases, keyspaces, snapshots and transactions have in common.
 
+mod reads;
+
 use crate::base::bounds::KeyBounds;
 use crate::db::Db;
 use crate::db::keyspace::Keyspace;
@@ -9,23 +11,29 @@ use crate::db::transaction::{Transaction, TransactionKeyspace};
 use crate::engine::read::cursor::{Cursor, Keys};
 use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
-use crate::engine::read::parts::offsets;
 use crate::engine::read::value_reader::ValueReader;
 use crate::error::Result;
+use crate::options::ReadOptions;
 use bytes::Bytes;
-use std::ops::RangeBounds;
+use std::ops::Range;
+
+mod sealed {
+    pub trait Sealed {}
+}
 
 /// Something to read from: a [`Db`] or a [`Keyspace`], which are as they are now at each call, a
 /// [`Snapshot`], a [`Secondary`], which is as it was at its last refresh, or a [`Transaction`]. All
-/// have these methods of their own, too, with their documentation.
+/// have these methods of their own, too, with their documentation, and take keys and ranges there
+/// of any type that is bytes. The trait is for code that reads from any of them, also as
+/// `&dyn Readable`. It is sealed: methods may be added.
 ///
 /// ```
 /// use unikv::{Readable, Result};
 ///
-/// fn total(from: &impl Readable) -> Result<u64> {
+/// fn total(from: &dyn Readable) -> Result<u64> {
 ///     let mut bytes = 0;
-///     for key in from.keys(..) {
-///         bytes += from.value_len(key?)?.unwrap_or(0) as u64;
+///     for key in from.keys(&..) {
+///         bytes += from.value_len(&key?)?.unwrap_or(0) as u64;
 ///     }
 ///     Ok(bytes)
 /// }
@@ -37,291 +45,110 @@ use std::ops::RangeBounds;
 /// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
-pub trait Readable {
-    /// See [`Db::get`].
-    fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>>;
+pub trait Readable: sealed::Sealed {
+    /// See [`Keyspace::get`].
+    fn get(&self, key: &[u8]) -> Result<Option<Bytes>>;
 
-    /// See [`Db::get_into`].
-    fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool>;
+    /// See [`Keyspace::get_with`].
+    fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>>;
 
-    /// See [`Db::value_len`].
-    fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>>;
+    /// See [`Keyspace::get_into`].
+    fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool>;
 
-    /// See [`Db::get_range`].
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-get-range-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// db.put("film", vec![7; 1 << 20])?;
-    /// db.put("word", "range")?;
-    /// assert_eq!(db.get_range("film", 500_000..500_003)?.as_deref(), Some(&[7, 7, 7][..]));
-    /// assert_eq!(db.get_range("word", 3..10)?.as_deref(), Some(&b"ge"[..]));
-    /// assert_eq!(db.get_range("word", 9..)?.as_deref(), Some(&b""[..]));
-    /// assert_eq!(db.get_range("none", ..)?, None);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    fn get_range(
-        &self,
-        key: impl AsRef<[u8]>,
-        range: impl RangeBounds<usize>,
-    ) -> Result<Option<Bytes>>;
+    /// See [`Keyspace::multi_get`].
+    fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>>;
 
-    /// See [`Db::get_reader`].
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-get-reader-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// use std::io::{Read, Seek, SeekFrom};
-    ///
-    /// db.put("film", vec![7; 1 << 20])?;
-    /// let mut film = db.get_reader("film")?.expect("it was just put");
-    /// let mut frame = [0; 100];
-    /// film.seek(SeekFrom::Start(500_000))?;
-    /// film.read_exact(&mut frame)?;
-    /// assert_eq!((frame, film.len()), ([7; 100], 1 << 20));
-    /// # drop(film);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
-    /// ```
-    fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>>;
+    /// See [`Keyspace::contains_key`].
+    fn contains_key(&self, key: &[u8]) -> Result<bool>;
 
-    /// See [`Db::ttl`].
-    fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>>;
+    /// See [`Keyspace::value_len`].
+    fn value_len(&self, key: &[u8]) -> Result<Option<usize>>;
 
-    /// See [`Db::contains_key`].
-    fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool>;
+    /// See [`Keyspace::get_range`].
+    fn get_range(&self, key: &[u8], range: Range<usize>) -> Result<Option<Bytes>>;
 
-    /// See [`Db::multi_get`].
-    fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Result<Vec<Option<Bytes>>>;
+    /// See [`Keyspace::get_reader`].
+    fn get_reader(&self, key: &[u8]) -> Result<Option<ValueReader>>;
 
-    /// See [`Db::iter`].
+    /// See [`Keyspace::ttl`].
+    fn ttl(&self, key: &[u8]) -> Result<Option<Ttl>>;
+
+    /// See [`Keyspace::iter`].
     fn iter(&self) -> Iter;
 
-    /// See [`Db::first_key_value`].
+    /// See [`Keyspace::iter_with`].
+    fn iter_with(&self, options: &ReadOptions) -> Iter;
+
+    /// See [`Keyspace::first_key_value`].
     fn first_key_value(&self) -> Result<Option<(Bytes, Bytes)>>;
 
-    /// See [`Db::last_key_value`].
+    /// See [`Keyspace::last_key_value`].
     fn last_key_value(&self) -> Result<Option<(Bytes, Bytes)>>;
 
-    /// See [`Db::range`].
-    fn range(&self, range: impl KeyBounds) -> Iter;
+    /// See [`Keyspace::range`].
+    fn range(&self, range: &dyn KeyBounds) -> Iter;
 
-    /// See [`Db::prefix`].
-    fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter;
+    /// See [`Keyspace::prefix`].
+    fn prefix(&self, prefix: &[u8]) -> Iter;
 
-    /// See [`Db::keys`].
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-keys-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// db.put("apple", "red")?;
-    /// db.put("banana", "yellow")?;
-    /// let keys: unikv::Result<Vec<_>> = db.keys(..).collect();
-    /// assert_eq!(keys?, ["apple", "banana"]);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
-    fn keys(&self, range: impl KeyBounds) -> Keys;
+    /// See [`Keyspace::keys`].
+    fn keys(&self, range: &dyn KeyBounds) -> Keys;
 
-    /// See [`Db::cursor`].
-    ///
-    /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-cursor-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
-    /// db.put("apple", "red")?;
-    /// db.put("banana", "yellow")?;
-    /// let mut cursor = db.cursor();
-    /// assert!(cursor.seek_for_prev("avocado")?);
-    /// assert_eq!(cursor.key(), Some(&b"apple"[..]));
-    /// assert!(cursor.next()?);
-    /// assert_eq!(cursor.value()?.as_deref(), Some(&b"yellow"[..]));
-    /// assert!(!cursor.next()?);
-    /// # drop(cursor);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
-    /// # unikv::Result::Ok(())
-    /// ```
+    /// See [`Keyspace::cursor`].
     fn cursor(&self) -> Cursor;
-}
 
-/// Gives a type these methods, which read from its `reader()`.
-macro_rules! reads {
-    ($type:ty) => {
-        impl $type {
-            /// The value of `key`, or `None`.
-            ///
-            /// A value that is held keeps at most half its length and a kilobyte beside itself in
-            /// memory; see [`Iter`](crate::Iter) for those of iterators. It keeps no file.
-            ///
-            /// # Errors
-            /// `Corruption` if what should answer is damaged (damage never reads as "not there"),
-            /// `Io`, `InvalidArgument` for a key longer than any can be, `NoSuchKeyspace` where the
-            /// keyspace is gone, `Closed`, `Forked`.
-            pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-                self.reader().get(key.as_ref())
-            }
-
-            /// The values of `keys`, in their order, all as of one moment. What is not in memory
-            /// the device reads for up to 64 keys at once: several times as fast as one
-            /// [`Db::get`](crate::Db::get) after the other. Errors as there.
-            pub fn multi_get<K: AsRef<[u8]>>(
-                &self,
-                keys: impl IntoIterator<Item = K>,
-            ) -> Result<Vec<Option<Bytes>>> {
-                self.reader().multi_get(keys)
-            }
-
-            /// Puts the value of `key` into `buffer` in the place of what is there; whether there
-            /// is one. If there is none, the buffer is empty. Errors as
-            /// [`Db::get`](crate::Db::get); then the buffer is as it was.
-            pub fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
-                let value = self.get(key)?;
-                buffer.clear();
-                buffer.extend_from_slice(value.as_deref().unwrap_or_default());
-                Ok(value.is_some())
-            }
-
-            /// Whether `key` has a value. No record is read for it, only lists of keys, in which
-            /// very short values stand, too; so a record that is damaged counts as there. Where a
-            /// list is damaged, the record answers, and errors are those of
-            /// [`Db::get`](crate::Db::get).
-            pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-                self.reader().contains_key(key.as_ref())
-            }
-
-            /// The length in bytes of the value of `key`, or `None` if it has none. As
-            /// [`Db::contains_key`](crate::Db::contains_key), and of the record it reads the
-            /// header, whose damage is an error.
-            pub fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
-                self.reader().value_len(key.as_ref())
-            }
-
-            /// The bytes of the value of `key` at the offsets in `range`, or `None` if it has none.
-            /// Offsets behind its end have no bytes: what comes is as long as the part of the range
-            /// that lies within the value, and may be empty.
-            ///
-            /// Of a value of 256 KiB or more, only the chunks of 64 KiB that have the bytes are
-            /// read and verified, beside the record's header and the list of its chunks. What is
-            /// shorter is read whole, and so is a large value that a release without chunks wrote.
-            /// Errors as [`Db::get`](crate::Db::get), but none for damage in other chunks.
-            /// Example: [`Readable::get_range`].
-            pub fn get_range(
-                &self,
-                key: impl AsRef<[u8]>,
-                range: impl RangeBounds<usize>,
-            ) -> Result<Option<Bytes>> {
-                self.reader().get_range(key.as_ref(), &offsets(&range))
-            }
-
-            /// A reader of the value of `key`, from any offset, or `None` if it has none. It
-            /// borrows nothing, and may be sent to another thread. Errors as
-            /// [`Db::get`](crate::Db::get). Example: [`Readable::get_reader`].
-            pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
-                self.reader().get_reader(key.as_ref())
-            }
-
-            /// How long the value of `key` lives from now on, or from the snapshot's moment on;
-            /// `None` if it has none. No value is read. What a transaction has written lives from
-            /// its commit on. Errors as [`Db::get`](crate::Db::get).
-            pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
-                self.reader().ttl(key.as_ref())
-            }
-
-            /// All entries in key order, as of now or of the snapshot's moment. Errors come as
-            /// items, of the kinds of [`Db::get`](crate::Db::get).
-            pub fn iter(&self) -> Iter {
-                self.range(..)
-            }
-
-            /// The entry with the least key, or `None`. Errors as for
-            /// [`Keyspace::get`](crate::Keyspace::get).
-            pub fn first_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
-                self.iter().next().transpose()
-            }
-
-            /// The entry with the greatest key, or `None`. Errors as for
-            /// [`Keyspace::get`](crate::Keyspace::get).
-            pub fn last_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
-                self.iter().next_back().transpose()
-            }
-
-            /// The entries whose keys lie in `range`, as [`Db::iter`](crate::Db::iter).
-            pub fn range(&self, range: impl KeyBounds) -> Iter {
-                self.reader().range(&range)
-            }
-
-            /// The entries whose keys begin with `prefix`, as [`Db::iter`](crate::Db::iter).
-            pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
-                self.reader().prefix(prefix.as_ref())
-            }
-
-            /// The keys in `range`, in order. No record is read, only lists of keys. Example:
-            /// [`Readable::keys`].
-            pub fn keys(&self, range: impl KeyBounds) -> Keys {
-                Keys::new(self.range(range))
-            }
-
-            /// A position that moves both ways. It borrows nothing, and may be sent to another
-            /// thread. Example: [`Readable::cursor`].
-            pub fn cursor(&self) -> Cursor {
-                self.reader().cursor()
-            }
-        }
-    };
+    /// See [`Keyspace::cursor_with`].
+    fn cursor_with(&self, options: &ReadOptions) -> Cursor;
 }
 
 /// Each method is the type's own one of that name.
 macro_rules! readable {
     ($($type:ty),*) => {$(
+        impl sealed::Sealed for $type {}
+
         impl Readable for $type {
-            fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+            fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
                 <$type>::get(self, key)
             }
 
-            fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
+            fn get_with(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Bytes>> {
+                <$type>::get_with(self, key, options)
+            }
+
+            fn get_into(&self, key: &[u8], buffer: &mut Vec<u8>) -> Result<bool> {
                 <$type>::get_into(self, key, buffer)
             }
 
-            fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<usize>> {
-                <$type>::value_len(self, key)
+            fn multi_get(&self, keys: &[&[u8]]) -> Result<Vec<Option<Bytes>>> {
+                <$type>::multi_get(self, keys)
             }
 
-            fn get_range(
-                &self,
-                key: impl AsRef<[u8]>,
-                range: impl RangeBounds<usize>,
-            ) -> Result<Option<Bytes>> {
-                <$type>::get_range(self, key, range)
-            }
-
-            fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
-                <$type>::get_reader(self, key)
-            }
-
-            fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
-                <$type>::ttl(self, key)
-            }
-
-            fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+            fn contains_key(&self, key: &[u8]) -> Result<bool> {
                 <$type>::contains_key(self, key)
             }
 
-            fn multi_get<K: AsRef<[u8]>>(
-                &self,
-                keys: impl IntoIterator<Item = K>,
-            ) -> Result<Vec<Option<Bytes>>> {
-                <$type>::multi_get(self, keys)
+            fn value_len(&self, key: &[u8]) -> Result<Option<usize>> {
+                <$type>::value_len(self, key)
+            }
+
+            fn get_range(&self, key: &[u8], range: Range<usize>) -> Result<Option<Bytes>> {
+                <$type>::get_range(self, key, range)
+            }
+
+            fn get_reader(&self, key: &[u8]) -> Result<Option<ValueReader>> {
+                <$type>::get_reader(self, key)
+            }
+
+            fn ttl(&self, key: &[u8]) -> Result<Option<Ttl>> {
+                <$type>::ttl(self, key)
             }
 
             fn iter(&self) -> Iter {
                 <$type>::iter(self)
+            }
+
+            fn iter_with(&self, options: &ReadOptions) -> Iter {
+                <$type>::iter_with(self, options)
             }
 
             fn first_key_value(&self) -> Result<Option<(Bytes, Bytes)>> {
@@ -332,31 +159,29 @@ macro_rules! readable {
                 <$type>::last_key_value(self)
             }
 
-            fn range(&self, range: impl KeyBounds) -> Iter {
+            fn range(&self, range: &dyn KeyBounds) -> Iter {
                 <$type>::range(self, range)
             }
 
-            fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
+            fn prefix(&self, prefix: &[u8]) -> Iter {
                 <$type>::prefix(self, prefix)
             }
 
-            fn keys(&self, range: impl KeyBounds) -> Keys {
+            fn keys(&self, range: &dyn KeyBounds) -> Keys {
                 <$type>::keys(self, range)
             }
 
             fn cursor(&self) -> Cursor {
                 <$type>::cursor(self)
             }
+
+            fn cursor_with(&self, options: &ReadOptions) -> Cursor {
+                <$type>::cursor_with(self, options)
+            }
         }
     )*};
 }
 
-reads!(Db);
-reads!(Keyspace);
-reads!(Snapshot);
-reads!(Secondary);
-reads!(Transaction);
-reads!(TransactionKeyspace<'_>);
 readable!(
     Db,
     Keyspace,

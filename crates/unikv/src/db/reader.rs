@@ -12,6 +12,8 @@ use crate::engine::read::value_reader::ValueReader;
 use crate::engine::snapshots::Holder;
 use crate::error::Result;
 use crate::events::TimedOperation;
+use crate::key_table::read_terms::ReadTerms;
+use crate::options::ReadOptions;
 use bytes::Bytes;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -27,6 +29,11 @@ pub(crate) struct Reader<'a, R = &'a Arc<ReadState>> {
 }
 
 impl<R: Deref<Target = Arc<ReadState>>> Reader<'_, R> {
+    /// What `options` ask of reads from now on.
+    pub(crate) fn terms(&self, options: &ReadOptions) -> Option<ReadTerms> {
+        self.read.terms(options)
+    }
+
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.read.get(self.source, key)

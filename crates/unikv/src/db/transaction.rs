@@ -9,8 +9,9 @@ use crate::engine::read::iter::Iter;
 use crate::engine::read::lifetimes::Ttl;
 use crate::engine::read::value_reader::ValueReader;
 use crate::error::{Error, Result};
+use crate::key_table::read_terms::ReadTerms;
 use crate::memtable::Lifetime;
-use crate::options::WriteOptions;
+use crate::options::{ReadOptions, WriteOptions};
 use crate::txn::single::{self, Ended, TRIES};
 use crate::txn::{Isolation, Txn};
 use crate::vfs::clock::since_1970;
@@ -317,6 +318,10 @@ impl TransactionKeyspace<'_> {
 }
 
 impl TransactionReader<'_> {
+    pub(crate) fn terms(&self, options: &ReadOptions) -> Option<ReadTerms> {
+        self.txn.handle.engine.read.terms(options)
+    }
+
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
         self.txn.get(self.keyspace, key, false)
     }

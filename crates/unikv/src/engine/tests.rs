@@ -20,7 +20,7 @@ use crate::testing::{MOST_WAIT, limit, wait_for};
 use crate::version::edit::VersionEdit;
 use crate::vfs::Env;
 use crate::vfs::sim::{Fault, Op, SimRuntime, SimVfs};
-use crate::{Tuning, Batch, Clustering, Db, Durability, ErrorKind, Options};
+use crate::{Batch, Clustering, Db, Durability, ErrorKind, Options, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -30,7 +30,13 @@ use std::sync::Arc;
 pub(crate) fn small() -> Options {
     Options::default()
         .clustering(Clustering::LeastWriting)
-        .tuning(Tuning::default().memtable_bytes(4 << 10).unsorted_bytes(16 << 10).key_table_bytes(4 << 10).block_bytes(512))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(4 << 10)
+                .unsorted_bytes(16 << 10)
+                .key_table_bytes(4 << 10)
+                .block_bytes(512),
+        )
         .memory_budget(1 << 20)
 }
 
@@ -647,7 +653,13 @@ fn a_merge_that_is_late_takes_two_generations_along() {
 #[test]
 fn a_key_is_not_taken_for_another_with_its_tag() {
     let machine = Machine::new(41);
-    let (db, _) = machine.open(small().tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(1 << 20)));
+    let (db, _) = machine.open(
+        small().tuning(
+            Tuning::default()
+                .memtable_bytes(64 << 10)
+                .unsorted_bytes(1 << 20),
+        ),
+    );
     for i in 0..100 {
         db.put(format!("key{i:03}"), [7; 100]).unwrap();
     }

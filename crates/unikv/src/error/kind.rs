@@ -50,6 +50,9 @@ pub enum ErrorKind {
     /// The changes after this token are not there any more, or are not those of this database: take
     /// what it holds now, and a token with that, and go on from there. Nothing changed.
     HistoryGone,
+    /// The read has taken longer than its caller was ready to wait: read again, or wait for longer
+    /// ([`ReadOptions::timeout`](crate::ReadOptions::timeout)). Nothing changed.
+    TimedOut,
 }
 
 impl ErrorKind {
@@ -77,6 +80,7 @@ impl ErrorKind {
             ErrorKind::NoSuchKeyspace => "no_such_keyspace",
             ErrorKind::Conflict => "conflict",
             ErrorKind::HistoryGone => "history_gone",
+            ErrorKind::TimedOut => "timed_out",
         }
     }
 }

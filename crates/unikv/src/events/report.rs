@@ -1,6 +1,8 @@
 //! What recovery found, for the caller to read.
 
+use crate::base::text::{Count, Size};
 use crate::log::TailCut;
+use std::fmt;
 use std::time::Duration;
 
 /// What opening a database recovered, cut and swept.
@@ -29,4 +31,27 @@ pub struct RecoveryReport {
     pub swept: Vec<String>,
     /// How long opening took.
     pub elapsed: Duration,
+}
+
+/// One line.
+impl fmt::Display for RecoveryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (took, edits) = (self.elapsed.as_secs_f64() * 1e3, self.manifest_edits);
+        let (ops, bytes, segments) = (Count(self.wal_ops), Size(self.wal_bytes), self.wal_segments);
+        let (indexed, swept) = (Count(self.index_records), self.swept.len());
+        write!(
+            f,
+            "opened in {took:.1} ms: {edits} manifest edits, {ops} operations ({bytes}) from \
+             {segments} WAL segments, {indexed} records indexed, {swept} files swept"
+        )?;
+        for cut in self.wal_cut.iter().chain(&self.manifest_cut) {
+            let (bytes, file, offset) = (Size(cut.bytes), cut.path.display(), cut.offset);
+            write!(
+                f,
+                "; cut {bytes} of {file} at offset {offset}: {}",
+                cut.reason
+            )?;
+        }
+        Ok(())
+    }
 }

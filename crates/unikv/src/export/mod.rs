@@ -18,6 +18,7 @@ mod tests;
 mod write;
 
 use crate::base::bounds::KeyBounds;
+use crate::base::text::{Count, Size};
 use crate::db::Db;
 use crate::db::ingest::Ingest;
 use crate::db::keyspace::Keyspace;
@@ -28,6 +29,7 @@ use crate::vfs::Env;
 use crate::vfs::clock::moved_end_ms;
 use format::Head;
 use read::Reader;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// What is in an export.
@@ -43,6 +45,17 @@ pub struct Export {
     /// Everything up to this sequence number is in it, as far as it is in its range, and nothing
     /// after.
     pub seq: u64,
+}
+
+impl fmt::Display for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (records, bytes) = (Count(self.records), Size(self.bytes));
+        let (seq, file) = (self.seq, Size(self.file_bytes));
+        write!(
+            f,
+            "{records} records of {bytes}, as of sequence number {seq}, in a file of {file}"
+        )
+    }
 }
 
 /// An export that is there: what it says of itself. The rest is verified when it is read.

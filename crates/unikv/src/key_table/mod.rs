@@ -35,6 +35,7 @@ pub(crate) use builder::newest::{Newest, NewestNumbers, Values};
 pub(crate) use builder::output::{OutputFile, UnsyncedFile};
 pub(crate) use builder::rebuilt::{SpareEntries, TakeEntry};
 pub(crate) use builder::{KeySectionBuilder, write_key_table, write_tail};
+pub(crate) use cache::read_terms;
 pub(crate) use cache::wishes::Wish;
 pub(crate) use cache::{CachedFrame, ReadCache};
 pub(crate) use expiring::Expiring;

@@ -126,7 +126,7 @@ impl EffectiveOptions {
             let what = "option `durability` is periodic with a period of zero";
             return Err(Error::invalid(
                 what,
-                "use `Durability::Sync`, or a longer period",
+                "sync each write, or set a longer period",
             ));
         }
         Ok(())

@@ -83,6 +83,7 @@ fn default_partition_bytes(memory_budget: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tuning;
 
     #[test]
     fn values_that_would_make_blocks_huge_are_not_kept_inline() {
@@ -111,7 +112,10 @@ mod tests {
         ] {
             let options = Options::default().memory_budget(budget);
             assert_eq!(of(options.clone()).memtable_bytes, memtable);
-            assert_eq!(of(options.tuning(Tuning::default().memtable_bytes(8 << 20))).memtable_bytes, 8 << 20);
+            assert_eq!(
+                of(options.tuning(Tuning::default().memtable_bytes(8 << 20))).memtable_bytes,
+                8 << 20
+            );
         }
     }
 

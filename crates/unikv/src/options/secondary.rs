@@ -1,6 +1,6 @@
 //! How a database is followed.
 
-use super::{EffectiveOptions, Options, StoredOptions};
+use super::{EffectiveOptions, Options, StoredOptions, Tuning};
 use crate::error::{Error, Result};
 use crate::vfs::Env;
 use std::time::Duration;
@@ -54,7 +54,12 @@ impl SecondaryOptions {
         let writer = Options::default().resolve(stored)?;
         let options = Options::default()
             .memory_budget(self.memory_budget.unwrap_or(writer.memory_budget))
-            .tuning(Tuning::default().memtable_bytes(writer.memtable_bytes).unsorted_bytes(writer.unsorted_bytes).partition_bytes(writer.partition_bytes));
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(writer.memtable_bytes)
+                    .unsorted_bytes(writer.unsorted_bytes)
+                    .partition_bytes(writer.partition_bytes),
+            );
         options.resolve(stored)
     }
 }

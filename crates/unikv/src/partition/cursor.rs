@@ -4,7 +4,7 @@
 //! All present entries as [`KeyEntry`], in internal order.
 
 use crate::base::keys::{Kind, SeqNo};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::key_table::{EntryValue, KeyEntry, KeyIter, KeyTable};
 use crate::memtable::MemtableIter;
 use crate::record::RecordFile;
@@ -225,11 +225,13 @@ impl RunCursor {
     }
 
     /// Passes the outcome of a move on. Whatever keeps a scan run from being read, it is not
-    /// needed.
+    /// needed; a caller who has given up says nothing about it.
     #[inline]
     fn moved(&self, outcome: Result<()>) -> Result<()> {
-        outcome.inspect_err(|_| {
-            if let Tables::ScanRun(run) = &self.tables {
+        outcome.inspect_err(|error| {
+            if let Tables::ScanRun(run) = &self.tables
+                && error.kind() != ErrorKind::TimedOut
+            {
                 run.mark_damaged();
             }
         })

@@ -14,6 +14,7 @@ use crate::base::file_header::HEADER_LEN;
 use crate::base::sync::OnceLock;
 use crate::codec::{Codec, Dictionary};
 use crate::error::{Error, Result};
+use crate::key_table::read_terms;
 use crate::key_table::{
     CachedFrame, FileFacts, KeyIter, KeySection, LONGEST_BUFFER, ReadBuffer, ReadCache,
     RecordPointer, STREAMED_BYTES, verify_file,
@@ -93,6 +94,7 @@ impl RecordFile {
         if let Some(record) = self.cached(pointer) {
             return Ok(record);
         }
+        read_terms::check_time()?;
         let record = self.read(pointer)?;
         self.keep(&record);
         Ok(record)
@@ -132,6 +134,7 @@ impl RecordFile {
         if let Some(found) = cached {
             return Ok(found);
         }
+        read_terms::check_time()?;
         let record = self.read_hinted(offset, read_len)?;
         self.keep(&record);
         Ok(record.of_key(key))

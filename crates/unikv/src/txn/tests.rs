@@ -18,7 +18,7 @@ fn value(n: u32) -> Vec<u8> {
 }
 
 fn number(from: &impl Readable, key: &str) -> u32 {
-    let value = from.get(key).unwrap();
+    let value = from.get(key.as_bytes()).unwrap();
     value.map_or(0, |value| u32::from_le_bytes(value[..].try_into().unwrap()))
 }
 

@@ -38,6 +38,7 @@ const USUAL_OPEN_FILES: usize = 512;
 
 /// How a file will be read; a hint for the system's read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Access {
     /// At random offsets: read nothing ahead.
     Random,
@@ -47,6 +48,7 @@ pub enum Access {
 
 /// How a file will be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WriteMode {
     /// Small appends, each of which must have reached the kernel when `append` returns (logs).
     Log,
@@ -199,6 +201,7 @@ pub trait KeepsFilesOpen: Send + Sync {
 
 /// Why a lock was not granted.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum LockError {
     /// Somebody holds it; their process id where it could be read.
     Held(Option<u32>),
@@ -277,6 +280,7 @@ pub trait SyncFile: Send + Sync + fmt::Debug {
 
 /// What a background worker wants next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// It did something; call again at once.
     Again,

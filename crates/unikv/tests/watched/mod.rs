@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
-use unikv::{Tuning, Batch, Clustering, Db, Options, Stats};
+use unikv::{Batch, Clustering, Db, Options, Stats, Tuning};
 use unikv_shapes::Shape;
 
 pub const SPACE_AMP: f64 = 1.5;
@@ -32,7 +32,13 @@ const LISTED_EVERY: u64 = 2000;
 
 pub fn options(clustering: Clustering) -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(MEMTABLE_BYTES).unsorted_bytes(UNSORTED_BYTES).partition_bytes(16 << 20).key_table_bytes(32 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(MEMTABLE_BYTES)
+                .unsorted_bytes(UNSORTED_BYTES)
+                .partition_bytes(16 << 20)
+                .key_table_bytes(32 << 10),
+        )
         .max_space_amp(SPACE_AMP)
         .memory_budget(16 << 20)
         .tuning(Tuning::default().background_threads(THREADS as usize))

@@ -5,12 +5,6 @@
 //! a wrong value ends the program. Where two settings are compared they take turns, and the median
 //! of the paired ratios is given.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a program that prints its figures"
-)]
-
 mod copies;
 mod feed;
 mod instruments;

@@ -6,7 +6,7 @@ use clap::Args;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use unikv::{Tuning, Db, Options};
+use unikv::{Db, Options, Tuning};
 use unikv_bench::Failure;
 use unikv_bench::run::remove_store;
 use unikv_bench::workload::keys::mix;

@@ -5,12 +5,6 @@
 //! Each round makes databases of its own and reads back what it wrote: a wrong value ends the
 //! program.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a program that prints its figures"
-)]
-
 mod batches;
 mod deletes;
 mod figures;

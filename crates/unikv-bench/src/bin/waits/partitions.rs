@@ -5,7 +5,7 @@ use crate::timetable::beside;
 use clap::Args;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unikv::{Tuning, Db, Options};
+use unikv::{Db, Options, Tuning};
 use unikv_bench::Failure;
 use unikv_bench::run::remove_store;
 use unikv_bench::workload::keys::{KeyOrder, mix};
@@ -124,9 +124,11 @@ fn measure(path: &Path, rate: u64, sizes: &Sizes, partitions: u64) -> Outcome<Se
 pub fn loaded(path: &Path, data_mb: u64, memory: u64, partitions: u64) -> Outcome<(Db, u64)> {
     let count = data_mb * 1_000_000 / VALUE_BYTES as u64;
     let partition = (data_mb * 1_000_000 / partitions * 3 / 2).max(8 << 10);
-    let options = Options::default()
-        .memory_budget(memory << 20)
-        .tuning(Tuning::default().partition_bytes(partition).unsorted_bytes((partition / 10).max(4 << 10)));
+    let options = Options::default().memory_budget(memory << 20).tuning(
+        Tuning::default()
+            .partition_bytes(partition)
+            .unsorted_bytes((partition / 10).max(4 << 10)),
+    );
     let db = Db::open(path, options).map_err(Failure::engine)?;
     for record in 0..count {
         put(&db, record, 1)?;

@@ -4,7 +4,7 @@ use crate::figures::{Figures, Outcome};
 use crate::small;
 use crate::timetable::{Bandwidth, beside};
 use std::path::Path;
-use unikv::{Tuning, Db, Options};
+use unikv::{Db, Options, Tuning};
 use unikv_bench::Failure;
 
 const MEMTABLE: u64 = 64 << 20;

@@ -3,7 +3,7 @@
 use super::Limits;
 use indicatif::{HumanBytes, HumanCount};
 use std::io::{self, Write};
-use unikv::{HolderStats, PartitionStats, PinStats, RecoveryReport, SecondaryStats, StallStats};
+use unikv::{HolderStats, PartitionStats, SecondaryStats};
 
 pub(super) fn print_stats(
     stats: &unikv::Stats,
@@ -65,7 +65,7 @@ pub(super) fn print_stats(
             stats.lifetime.joins
         ),
     )?;
-    line("pinned", pins_in_words(&stats.pins))?;
+    line("pinned", stats.pins.to_string())?;
     line(
         "garbage",
         format!(
@@ -75,7 +75,7 @@ pub(super) fn print_stats(
             limits.max_space_amp
         ),
     )?;
-    line("memory", memory_in_words(&stats.memory))?;
+    line("memory", stats.memory.to_string())?;
     line(
         "memtables",
         format!(
@@ -142,7 +142,7 @@ fn print_activity(stats: &unikv::Stats, out: &mut dyn Write) -> io::Result<()> {
         ),
     )?;
     for error in &stats.job_errors {
-        line("FAILED job", format!("{error:?}"))?;
+        line("FAILED job", error.to_string())?;
     }
     if stats.disk_full {
         line("disk full", "puts are refused".to_owned())?;
@@ -165,7 +165,7 @@ fn print_activity(stats: &unikv::Stats, out: &mut dyn Write) -> io::Result<()> {
     };
     line("writers", held_up.to_owned())?;
     for stall in &lifetime.stall_causes {
-        line("", stall_in_words(stall))?;
+        line("", stall.to_string())?;
     }
     let writers = [
         ("WAL", lifetime.wal_bytes),
@@ -201,54 +201,17 @@ fn print_activity(stats: &unikv::Stats, out: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-/// What old states keep on disk, and how old the oldest is.
-fn pins_in_words(pins: &PinStats) -> String {
-    let mut words = format!(
-        "{} in {} files, by {} snapshots and {} iterators",
-        HumanBytes(pins.bytes),
-        pins.files,
-        pins.snapshots,
-        pins.iterators
-    );
-    if pins.oldest_seq.is_some() {
-        words.push_str(&format!(
-            "; the oldest is {} operations behind and {:.1} s old",
-            HumanCount(pins.oldest_behind),
-            pins.oldest_age.as_secs_f64()
-        ));
-    }
-    words
-}
-
 /// The oldest snapshots and iterators, one each line.
 fn print_holders(holders: &[HolderStats], out: &mut dyn Write) -> io::Result<()> {
     const MOST: usize = 10;
     for (nth, holder) in holders.iter().take(MOST).enumerate() {
         let what = if nth == 0 { "held by" } else { "" };
-        writeln!(out, "{what:<14}{}", holder_in_words(holder))?;
+        writeln!(out, "{what:<14}{holder}")?;
     }
     match holders.len().saturating_sub(MOST) {
         0 => Ok(()),
         more => writeln!(out, "{:<14}and {more} younger ones", ""),
     }
-}
-
-/// Who keeps an old state, since when, and what it costs.
-pub fn holder_in_words(holder: &HolderStats) -> String {
-    let mut words = format!(
-        "{} {}, {:.1} s old, {} operations behind",
-        holder.kind.name(),
-        holder.id,
-        holder.age.as_secs_f64(),
-        HumanCount(holder.behind)
-    );
-    if holder.pinned_bytes > 0 {
-        words.push_str(&format!(
-            ", keeps {} of files",
-            HumanBytes(holder.pinned_bytes)
-        ));
-    }
-    words
 }
 
 /// Sizes of each partition, with their shares of the sizes at which it is split and merged.
@@ -285,7 +248,7 @@ fn print_partitions(
             partition.key_tables,
             HumanBytes(partition.key_table_bytes).to_string(),
             HumanCount(partition.sorted_keys).to_string(),
-            range_in_words(partition)
+            partition
         )?;
     }
     Ok(())
@@ -296,65 +259,4 @@ fn percent(bytes: u64, limit: u64) -> String {
         0 => "?".to_owned(),
         limit => format!("{:.0} %", bytes as f64 * 100.0 / limit as f64),
     }
-}
-
-/// What is charged to the memory budget, by part.
-fn memory_in_words(memory: &unikv::MemoryStats) -> String {
-    let parts = memory
-        .parts()
-        .map(|(part, bytes)| format!("{part} {}", HumanBytes(bytes)));
-    let (total, budget) = (HumanBytes(memory.total()), HumanBytes(memory.budget));
-    format!("{total} of {budget}: {}", parts.join(", "))
-}
-
-/// The keyspace, and from the first key to the first key after.
-fn range_in_words(partition: &PartitionStats) -> String {
-    let key = |key: &[u8]| key.escape_ascii().to_string();
-    let start = match partition.start.as_slice() {
-        [] => "from the first key".to_owned(),
-        start => format!("from {}", key(start)),
-    };
-    let keyspace = match &partition.keyspace {
-        Some(name) => name.escape_debug().to_string(),
-        None => "(dropped)".to_owned(),
-    };
-    match &partition.end {
-        Some(end) => format!("{keyspace} {start} to before {}", key(end)),
-        None => format!("{keyspace} {start} to the last"),
-    }
-}
-
-fn stall_in_words(stall: &StallStats) -> String {
-    format!(
-        "{}: {} times, {:.0} ms in all, {:.1} ms at most",
-        stall.cause.name(),
-        HumanCount(stall.count),
-        stall.time.as_secs_f64() * 1e3,
-        stall.longest.as_secs_f64() * 1e3
-    )
-}
-
-/// One line for a person.
-pub fn recovery_in_words(recovery: &RecoveryReport) -> String {
-    let mut words = format!(
-        "opened in {:.1} ms: {} manifest edits, {} operations ({}) from {} WAL segments, \
-         {} records indexed, {} files swept",
-        recovery.elapsed.as_secs_f64() * 1e3,
-        recovery.manifest_edits,
-        HumanCount(recovery.wal_ops),
-        HumanBytes(recovery.wal_bytes),
-        recovery.wal_segments,
-        HumanCount(recovery.index_records),
-        recovery.swept.len(),
-    );
-    for cut in recovery.wal_cut.iter().chain(&recovery.manifest_cut) {
-        words.push_str(&format!(
-            "; cut {} of {} at offset {}: {}",
-            HumanBytes(cut.bytes),
-            cut.path.display(),
-            cut.offset,
-            cut.reason
-        ));
-    }
-    words
 }

@@ -1,6 +1,6 @@
 //! One frame of `top`: figures and rates as lines, for any size of a screen from 80 × 24 up.
 
-use crate::commands::stats::{holder_in_words, is_old, seconds_in_words};
+use crate::commands::stats::{is_old, seconds_in_words};
 use indicatif::{HumanBytes, HumanCount};
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
@@ -338,7 +338,7 @@ impl Frame<'_> {
         let oldest = holders.first().map(|oldest| {
             let pins = &self.stats().pins;
             let (snapshots, iterators) = (pins.snapshots, pins.iterators);
-            let oldest = holder_in_words(oldest);
+            let oldest = oldest.to_string();
             row(
                 "readers",
                 format!("{snapshots} snapshots, {iterators} iterators; {oldest}"),

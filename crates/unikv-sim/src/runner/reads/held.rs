@@ -187,7 +187,7 @@ fn within(state: &State, bounds: &Bounds) -> Vec<(Vec<u8>, Bytes)> {
 fn iter_of(from: &impl Readable, range: &Range) -> Iter {
     match range {
         Range::All => from.iter(),
-        Range::Within(bounds) => from.range(bounds.clone()),
+        Range::Within(bounds) => from.range(bounds),
         Range::Prefix(prefix) => from.prefix(prefix),
     }
 }

@@ -1,5 +1,6 @@
 //! Range deletes through the public handle, on the simulated machine, beside a model.
 
+use crate::Tuning;
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::vfs::Runtime;
 use crate::{Batch, Db, ErrorKind, Isolation, KeyspaceOptions, Readable, Snapshot};
@@ -21,13 +22,14 @@ fn reads_as(from: &impl Readable, model: &Model, rng: &mut SmallRng) {
         let (key, value) = entry.unwrap();
         (key.to_vec(), value.to_vec())
     };
-    let forward: Vec<_> = from.range(..).map(pairs).collect();
+    let forward: Vec<_> = from.range(&..).map(pairs).collect();
     assert_eq!(forward, expected);
-    let mut backward: Vec<_> = from.range(..).rev().map(pairs).collect();
+    let mut backward: Vec<_> = from.range(&..).rev().map(pairs).collect();
     backward.reverse();
     assert_eq!(backward, expected);
     let asked: Vec<Vec<u8>> = (0..20).map(|_| key(rng.random_range(0..KEYS))).collect();
-    let many = from.multi_get(&asked).unwrap();
+    let slices: Vec<_> = asked.iter().map(Vec::as_slice).collect();
+    let many = from.multi_get(&slices).unwrap();
     for (key, value) in asked.iter().zip(many) {
         let expected = model.get(key).map(Vec::as_slice);
         assert_eq!(value.as_deref(), expected);
@@ -92,7 +94,11 @@ fn every_history_reads_as_its_model() {
     for seed in 0..25 {
         let machine = Machine::new(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
-        let options = || small().tuning(Tuning::default().partition_bytes(48 << 10)).inline_value_bytes(64);
+        let options = || {
+            small()
+                .tuning(Tuning::default().partition_bytes(48 << 10))
+                .inline_value_bytes(64)
+        };
         let mut db = machine.open(options()).0;
         let mut model = Model::new();
         let mut snapshots: Vec<(Snapshot, Model)> = Vec::new();
@@ -492,7 +498,13 @@ fn deleted_ranges_give_their_space_back_when_nobody_writes() {
 #[test]
 fn a_cursor_goes_back_within_a_block_to_where_it_is_deleted() {
     let machine = Machine::new(1);
-    let (db, _) = machine.open(small().tuning(Tuning::default().block_bytes(4096).key_table_bytes(32 << 10)));
+    let (db, _) = machine.open(
+        small().tuning(
+            Tuning::default()
+                .block_bytes(4096)
+                .key_table_bytes(32 << 10),
+        ),
+    );
     for n in 0..KEYS {
         db.put(key(n), [b'v'; 40]).unwrap();
     }

@@ -260,9 +260,9 @@ impl Background {
 mod failures_tests;
 #[cfg(test)]
 mod tests {
-    use crate::{Options, Tuning};
     use crate::engine::tests::{Machine, Model, churn, same, small};
     use crate::testing::file_trace::{FileTrace, prefetched_in_vain, prefetches, reads};
+    use crate::{Options, Tuning};
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
     use std::sync::Arc;
@@ -271,14 +271,20 @@ mod tests {
     fn compacting_a_range_merges_the_partitions_it_meets_and_no_others() {
         let machine = Machine::new(1);
         let options = small().tuning(Tuning::default().key_table_bytes(1 << 10));
-        let (db, _runtime) = machine.open(options.clone().tuning(Tuning::default().partition_bytes(12 << 10)));
+        let (db, _runtime) = machine.open(
+            options
+                .clone()
+                .tuning(Tuning::default().partition_bytes(12 << 10)),
+        );
         let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(1));
         churn(&db, &mut model, &mut rng, 2000);
         db.compact().unwrap();
         db.wait_until_idle().unwrap();
         db.close().unwrap();
         // Nothing is split or collected from here on, and no generation is frozen.
-        let options = options.tuning(Tuning::default().unsorted_bytes(1 << 20)).max_space_amp(100.0);
+        let options = options
+            .tuning(Tuning::default().unsorted_bytes(1 << 20))
+            .max_space_amp(100.0);
         let options = options.memory_budget(64 << 20);
         let (db, _runtime) = machine.open(options);
         let unsorted = || -> Vec<u64> {
@@ -400,7 +406,11 @@ mod tests {
         let machine = Machine::new(9);
         let options = |memtable_bytes| {
             Options::default()
-                .tuning(Tuning::default().memtable_bytes(memtable_bytes).unsorted_bytes(32 << 20))
+                .tuning(
+                    Tuning::default()
+                        .memtable_bytes(memtable_bytes)
+                        .unsorted_bytes(32 << 20),
+                )
                 .memory_budget(256 << 20)
         };
         // One file of all records; then less garbage than would be left alone beside large

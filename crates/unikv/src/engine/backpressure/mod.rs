@@ -319,6 +319,7 @@ impl Backpressure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tuning;
     use crate::engine::tests::{Machine, small};
 
     #[test]
@@ -375,7 +376,11 @@ mod tests {
     #[test]
     fn writers_do_not_pause_for_indexes_that_older_views_keep() {
         let machine = Machine::new(8);
-        let (db, _runtime) = machine.open(small().memory_budget(4 << 20).tuning(Tuning::default().unsorted_bytes(1 << 20)));
+        let (db, _runtime) = machine.open(
+            small()
+                .memory_budget(4 << 20)
+                .tuning(Tuning::default().unsorted_bytes(1 << 20)),
+        );
         let backpressure = &db.0.engine.backpressure;
         let (mut held, mut most) = (Vec::new(), 0.0_f64);
         for round in 0..40_u8 {

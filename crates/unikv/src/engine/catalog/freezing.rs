@@ -138,6 +138,7 @@ impl CatalogState {
 #[cfg(test)]
 mod tests {
     use crate::Batch;
+    use crate::Tuning;
     use crate::engine::tests::{Machine, small};
     use crate::jobs::space::tombstones::MANY;
     use crate::options::Clustering;
@@ -150,7 +151,8 @@ mod tests {
         for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
             let machine = Machine::new(6);
             let options = small().clustering(clustering).memory_budget(64 << 20);
-            let (db, runtime) = machine.open(options.tuning(Tuning::default().memtable_bytes(512 << 10)));
+            let (db, runtime) =
+                machine.open(options.tuning(Tuning::default().memtable_bytes(512 << 10)));
             let key = |n: u64| format!("key{n:06}");
             (0..2 * MANY).for_each(|n| db.put(key(n), b"value").unwrap());
             db.compact().unwrap();
@@ -180,9 +182,12 @@ mod tests {
     fn deletes_are_merged_away_while_nobody_writes() {
         const KEYS: u32 = 20_000;
         let options = || {
-            small()
-                .memory_budget(64 << 20)
-                .tuning(Tuning::default().memtable_bytes(512 << 10).unsorted_bytes(8 << 20).key_table_bytes(64 << 10))
+            small().memory_budget(64 << 20).tuning(
+                Tuning::default()
+                    .memtable_bytes(512 << 10)
+                    .unsorted_bytes(8 << 20)
+                    .key_table_bytes(64 << 10),
+            )
         };
         let key = |n: u32| format!("key{n:06}");
         // All is deleted; or all but one of thirty, which is not worth writing the others again.

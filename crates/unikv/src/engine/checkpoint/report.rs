@@ -1,9 +1,11 @@
 //! What a checkpoint says of itself, and how its data files get into it.
 
+use crate::base::text::Size;
 use crate::engine::checkpoint::copy::Copier;
 use crate::engine::checkpoint::{DataFile, Pinned};
 use crate::error::{Error, Result};
 use bytes::Bytes;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,5 +99,22 @@ impl Checkpoint {
             is_linked,
         });
         Ok(())
+    }
+}
+
+impl fmt::Display for Checkpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seq, dir, files) = (self.seq, self.dir.display(), self.files.len());
+        let (linked, copied) = (Size(self.linked_bytes()), Size(self.copied_bytes()));
+        let took = self.elapsed.as_secs_f64();
+        write!(
+            f,
+            "checkpoint of sequence number {seq} in {dir}: {files} files, {linked} linked, \
+             {copied} copied, {took:.3} s"
+        )?;
+        match &self.copied_because {
+            Some(why) => write!(f, "; data files could not be linked: {why}"),
+            None => Ok(()),
+        }
     }
 }

@@ -5,7 +5,9 @@ use crate::engine::tests::common::version;
 use crate::engine::tests::{Machine, small};
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{Fault, Keep, Op};
-use crate::{Tuning, Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Readable};
+use crate::{
+    Batch, Db, Durability, ErrorKind, Keyspace, KeyspaceOptions, Options, Readable, Tuning,
+};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,7 +18,9 @@ fn make(db: &Db, name: &str) -> Keyspace {
 /// Splits, merges and joins again and again.
 fn tiny() -> Options {
     let options = small().tuning(Tuning::default().key_table_bytes(1 << 10));
-    options.tuning(Tuning::default().partition_bytes(12 << 10)).inline_value_bytes(16)
+    options
+        .tuning(Tuning::default().partition_bytes(12 << 10))
+        .inline_value_bytes(16)
 }
 
 /// Writes this many keys of 200 bytes, whose values begin with `stamp`.

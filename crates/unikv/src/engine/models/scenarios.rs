@@ -55,13 +55,20 @@ fn spawn_scans(world: &Arc<World>, db: &Db) -> thread::JoinHandle<Result<()>> {
 /// and a reader that scans and always waits for the device.
 fn scans_beside_joins_and_what_they_cause() {
     let world = World::new(2);
-    let db = world.open_disk(&world.disk, options().tuning(Tuning::default().partition_bytes(4 << 10)));
+    let db = world.open_disk(
+        &world.disk,
+        options().tuning(Tuning::default().partition_bytes(4 << 10)),
+    );
     all_is_well(world.spawn_writers(&db, 16));
     db.wait_until_idle().unwrap();
     world.close(db);
     world.disk.set_cold(true);
     let for_scans = options()
-        .tuning(Tuning::default().partition_bytes(64 << 10).unsorted_bytes(64 << 10))
+        .tuning(
+            Tuning::default()
+                .partition_bytes(64 << 10)
+                .unsorted_bytes(64 << 10),
+        )
         .max_space_amp(100.0)
         .inline_value_bytes(16)
         .tuning(Tuning::default().scan_merge_limit(1))

@@ -4,7 +4,7 @@ use super::oracle::{Oracle, PAIRS};
 use crate::testing::shuttle_model::{ModelRuntime, count};
 use crate::vfs::Env;
 use crate::vfs::sim::{Keep, SimVfs};
-use crate::{Tuning, Db, Options, Result};
+use crate::{Db, Options, Result, Tuning};
 use rand::Rng;
 use rand::rngs::SmallRng;
 use shuttle::thread;
@@ -22,7 +22,12 @@ pub(super) struct World {
 
 pub(super) fn options() -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(4 << 10).unsorted_bytes(8 << 10).partition_bytes(6 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(4 << 10)
+                .unsorted_bytes(8 << 10)
+                .partition_bytes(6 << 10),
+        )
         .max_space_amp(1.2)
         .tuning(Tuning::default().key_table_bytes(1 << 10).block_bytes(512))
         .memory_budget(1 << 20)

@@ -44,6 +44,7 @@ use crate::partition::{Horizon, MemtableHandle, View};
 use crate::version::Version;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::file_names::{self, DirSurvey};
+use crate::version::foreign;
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
@@ -73,7 +74,8 @@ pub(crate) fn open(
     let events = Events::of(options.listener.as_ref(), &*env.runtime);
     let begin = env.runtime.now();
     let progress = Progress::begin(options.on_progress.clone(), &env.runtime);
-    directory::prepare(&env, dir, &options)?;
+    let prepared = directory::prepare(&env, dir, &options);
+    prepared.map_err(|error| foreign::explained(&*env.vfs, dir, error))?;
     let env = hold(&env, dir)?;
     let lock = take_lock(&env, dir)?;
     // What was seen before the lock was held may have changed since.

@@ -11,7 +11,7 @@
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::memtable::Lifetime;
-use crate::options::{Tuning, Clustering, DEFAULT_BUDGET, EffectiveOptions, Options, StoredOptions};
+use crate::options::{Clustering, DEFAULT_BUDGET, EffectiveOptions, Options, StoredOptions};
 use crate::version::Version;
 use crate::version::manifest::RecoveredManifest;
 use crate::version::tagged::{FieldWriter, Fields, Place};
@@ -191,7 +191,7 @@ mod tests {
     use crate::engine::tests::common::rewrite_manifest;
     use crate::engine::tests::{Machine, small};
     use crate::testing::golden;
-    use crate::{Db, ErrorKind};
+    use crate::{Db, ErrorKind, Tuning};
 
     fn effective(options: &Options) -> EffectiveOptions {
         options.resolve(&StoredOptions::default()).unwrap()
@@ -202,11 +202,21 @@ mod tests {
         let path = Path::new("MANIFEST-000001");
         let options = Options::default()
             .memory_budget(1 << 20)
-            .tuning(Tuning::default().memtable_bytes(2 << 20).unsorted_bytes(3 << 20).partition_bytes(4 << 20))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(2 << 20)
+                    .unsorted_bytes(3 << 20)
+                    .partition_bytes(4 << 20),
+            )
             .inline_value_bytes(5)
             .max_space_amp(1.75)
             .clustering(Clustering::LeastWriting)
-            .tuning(Tuning::default().key_table_bytes(6 << 20).block_bytes(7 << 10).scan_merge_limit(9));
+            .tuning(
+                Tuning::default()
+                    .key_table_bytes(6 << 20)
+                    .block_bytes(7 << 10)
+                    .scan_merge_limit(9),
+            );
         let bytes = encode(&options.asked);
         // Without compression the bytes are those of releases that had none.
         golden::check("options", &bytes);
@@ -301,10 +311,16 @@ mod tests {
             db.close().unwrap();
             options
         };
-        let first = opened(small().max_space_amp(1.25).tuning(Tuning::default().scan_merge_limit(3)));
+        let first = opened(
+            small()
+                .max_space_amp(1.25)
+                .tuning(Tuning::default().scan_merge_limit(3)),
+        );
         assert_eq!((first.block_bytes, first.max_space_amp), (512, 1.25));
         assert_eq!(opened(Options::default()), first);
-        let changed = opened(Options::default().tuning(Tuning::default().block_bytes(1024).background_threads(4)));
+        let changed = opened(
+            Options::default().tuning(Tuning::default().block_bytes(1024).background_threads(4)),
+        );
         assert_eq!((changed.block_bytes, changed.background_threads), (1024, 4));
         // What belongs to the process is not stored, the rest is as it was.
         let last = opened(Options::default());
@@ -315,7 +331,13 @@ mod tests {
         assert_eq!(last, expected);
         // A refused opening changes nothing.
         let env = machine.env();
-        let refused = Db::open("/db", Options::default().tuning(Tuning::default().block_bytes(7)).env(env)).unwrap_err();
+        let refused = Db::open(
+            "/db",
+            Options::default()
+                .tuning(Tuning::default().block_bytes(7))
+                .env(env),
+        )
+        .unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
         assert_eq!(opened(Options::default()), expected);
     }
@@ -336,7 +358,9 @@ mod tests {
         let (first, stored) = opened(Options::default());
         assert_eq!(stored, StoredOptions::default());
         assert_eq!(first, effective(&Options::default()));
-        let set = Options::default().tuning(Tuning::default().block_bytes(1024)).memory_budget(1 << 30);
+        let set = Options::default()
+            .tuning(Tuning::default().block_bytes(1024))
+            .memory_budget(1 << 30);
         let (roomy, stored) = opened(set.clone());
         assert_eq!(stored, set.asked);
         // What is not set follows the budget.
@@ -384,7 +408,9 @@ mod tests {
     #[test]
     fn the_budget_cannot_fall_below_what_the_indexes_need() {
         let machine = Machine::new(4);
-        let roomy = small().tuning(Tuning::default().unsorted_bytes(8 << 20)).memory_budget(16 << 20);
+        let roomy = small()
+            .tuning(Tuning::default().unsorted_bytes(8 << 20))
+            .memory_budget(16 << 20);
         let roomy = roomy.tuning(Tuning::default().memtable_bytes(256 << 10));
         let (db, _) = machine.open(roomy);
         for i in 0..20_000_u32 {

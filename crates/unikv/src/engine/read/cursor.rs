@@ -13,6 +13,8 @@ use crate::engine::read::iter::overlay::OfTransaction;
 use crate::engine::read::iter::{Iter, Toward};
 use crate::engine::read::moment::Registered;
 use crate::error::Result;
+use crate::key_table::read_terms::ReadTerms;
+use crate::options::ReadOptions;
 use bytes::Bytes;
 use std::fmt;
 use std::sync::Arc;
@@ -76,6 +78,8 @@ pub struct Cursor {
     /// What a transaction has written and reads.
     over: Option<OfTransaction>,
     place: Place,
+    options: ReadOptions,
+    terms: Option<ReadTerms>,
     /// What goes on from the place, and which way. Boxed: each step takes it and puts it back.
     walk: Option<(Toward, Box<Iter>)>,
     /// The value at the place, once it has been fetched.
@@ -96,6 +100,8 @@ impl Cursor {
             moment,
             keyspace,
             over: None,
+            options: ReadOptions::default(),
+            terms: None,
             place: Place::BeforeFirst,
             walk: None,
             value: None,
@@ -106,6 +112,16 @@ impl Cursor {
     /// The same with a transaction's own writes over it.
     pub(crate) fn over(mut self, transaction: OfTransaction) -> Cursor {
         self.over = Some(transaction);
+        self
+    }
+
+    /// The same, as `options` say.
+    pub(crate) fn reading(mut self, options: &ReadOptions, terms: Option<ReadTerms>) -> Cursor {
+        self.options = ReadOptions {
+            keys_only: false,
+            ..options.clone()
+        };
+        self.terms = terms;
         self
     }
 
@@ -167,9 +183,54 @@ impl Cursor {
         }
         if self.value.is_none() {
             let source = self.moment.source(self.keyspace);
-            self.value = self.moment.read().get(source, key)?;
+            let read = || self.moment.read().get(source, key);
+            self.value = ReadTerms::within(self.terms.as_ref(), read)?;
         }
         Ok(self.value.clone())
+    }
+
+    /// The key and the value of the entry, lent until the next call; `None` where
+    /// [`Cursor::value`] is. Errors as there.
+    pub fn entry(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        let has_value = self.value()?.is_some();
+        Ok(match (&self.place, &self.value) {
+            (Place::On(key), Some(value)) if has_value => Some((key, value)),
+            _ => None,
+        })
+    }
+
+    /// Moves to the next entry and lends it until the next call; `None` after the last one. Errors
+    /// as [`Db::get`](crate::Db::get).
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-next-entry-{}", std::process::id()));
+    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// db.put("apple", "red")?;
+    /// db.put("banana", "yellow")?;
+    /// let (mut cursor, mut bytes) = (db.cursor(), 0);
+    /// while let Some((key, value)) = cursor.next_entry()? {
+    ///     bytes += key.len() + value.len();
+    /// }
+    /// assert_eq!(bytes, 20);
+    /// # drop(cursor);
+    /// # db.close()?;
+    /// # unikv::Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn next_entry(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match self.next()? {
+            true => self.entry(),
+            false => Ok(None),
+        }
+    }
+
+    /// Moves to the entry before and lends it until the next call; `None` before the first one.
+    /// Errors as [`Db::get`](crate::Db::get).
+    pub fn prev_entry(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        match self.prev()? {
+            true => self.entry(),
+            false => Ok(None),
+        }
     }
 
     /// Shows the database as it is now, also if this is the cursor of a snapshot; a cursor of a
@@ -228,9 +289,9 @@ impl Cursor {
     /// A walk over everything, or over what is before `key` if it goes back.
     fn begin(&self, toward: Toward, key: Option<&[u8]>) -> Iter {
         let bounds = |data: KeyspaceId| {
-            let (lower, upper) = engine_bounds(data, &..);
+            let (lower, upper) = engine_bounds(data, &self.options.range);
             match (toward, key) {
-                (Toward::Lower, Some(key)) => (lower, engine_key(data, key)),
+                (Toward::Lower, Some(key)) => (lower, engine_key(data, key).min(upper)),
                 _ => (lower, upper),
             }
         };
@@ -239,7 +300,7 @@ impl Cursor {
             iter = iter.over(over.overlay());
         }
         iter.leave_values(self.since_value.is_none());
-        iter
+        iter.reading(&self.options, self.terms.clone())
     }
 
     /// Takes a step of a walk, and stands where it leads. After an error the walk begins again,

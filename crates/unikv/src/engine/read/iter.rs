@@ -27,6 +27,8 @@ use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
+use crate::key_table::read_terms::{self, ReadTerms};
+use crate::options::ReadOptions;
 use below::{Entries, KeysAlone};
 use bytes::Bytes;
 use end::End;
@@ -63,8 +65,12 @@ pub struct Iter {
     expected: Option<usize>,
     /// Whether values are left where they are.
     keys_alone: bool,
+    /// Whether the iteration hands out values, and not empty ones.
+    hands_out_values: bool,
     /// What a transaction has written, over what is read.
     overlay: Option<Box<Overlay>>,
+    /// What the caller asks of reads.
+    terms: Option<ReadTerms>,
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
@@ -103,7 +109,9 @@ impl Iter {
             back,
             expected: None,
             keys_alone: false,
+            hands_out_values: true,
             overlay: None,
+            terms: None,
             error,
             ended: false,
         }
@@ -124,6 +132,19 @@ impl Iter {
         self.front.expect(entries);
         self.back.expect(entries);
         self
+    }
+
+    /// The same, as `options` say but for the range, which it has.
+    pub(crate) fn reading(mut self, options: &ReadOptions, terms: Option<ReadTerms>) -> Iter {
+        self.terms = terms;
+        if options.keys_only {
+            self.leave_values(true);
+            self.hands_out_values = false;
+        }
+        match options.read_ahead {
+            Some(entries) => self.expecting(entries),
+            None => self,
+        }
     }
 
     /// From the next batch on, values are left where they are, or are not.
@@ -192,6 +213,7 @@ impl Iter {
 
     /// Gathers the next batch of one end.
     fn gather_unmeasured(&mut self, toward: Toward) -> Result<()> {
+        read_terms::check_time()?;
         let at = self.holder.moment().at();
         let (lower, upper) = (&self.lower, &self.upper);
         let batch_bytes = self.memory.batch_bytes();
@@ -307,6 +329,10 @@ impl Iter {
 
     /// The next entry, with what a transaction has written.
     fn next_of_all(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
+        if !self.hands_out_values {
+            let next = self.next_key_of_all(toward)?;
+            return Ok(next.map(|(key, _)| (key, Bytes::new())));
+        }
         let Some(mut overlay) = self.overlay.take() else {
             return self.next_entry(toward);
         };
@@ -317,14 +343,16 @@ impl Iter {
 
     /// The next key this way, and its value if that has been fetched.
     pub(crate) fn next_key(&mut self, toward: Toward) -> Option<Result<(Bytes, Option<Bytes>)>> {
-        self.or_end(|iter| {
-            let Some(mut overlay) = iter.overlay.take() else {
-                return iter.hand_out_key(toward);
-            };
-            let next = overlay.next(toward, &mut KeysAlone(iter));
-            iter.overlay = Some(overlay);
-            next
-        })
+        self.or_end(|iter| iter.next_key_of_all(toward))
+    }
+
+    fn next_key_of_all(&mut self, toward: Toward) -> Result<Option<(Bytes, Option<Bytes>)>> {
+        let Some(mut overlay) = self.overlay.take() else {
+            return self.hand_out_key(toward);
+        };
+        let next = overlay.next(toward, &mut KeysAlone(self));
+        self.overlay = Some(overlay);
+        next
     }
 
     fn hand_out_key(&mut self, toward: Toward) -> Result<Option<(Bytes, Option<Bytes>)>> {
@@ -356,7 +384,12 @@ impl Iter {
         // What was gathered before the closing is not handed out after it.
         let is_closed = self.holder.moment().read().core.is_closed();
         let closed = || Err(Error::closed());
-        let next = if is_closed { closed() } else { next(self) };
+        let terms = self.terms.take();
+        let next = ReadTerms::within(terms.as_ref(), || match is_closed {
+            true => closed(),
+            false => next(self),
+        });
+        self.terms = terms;
         self.end_if(next.is_err());
         let read = self.holder.moment().read();
         let why = |error| self.check_keyspace().err().unwrap_or(error);

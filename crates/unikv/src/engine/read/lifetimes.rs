@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// How long a value lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Ttl {
     /// It never expires.
     Never,

@@ -27,6 +27,8 @@ use crate::engine::recent::RecentWrites;
 use crate::engine::space::DiskSpace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::TimedOperation;
+use crate::key_table::read_terms::ReadTerms;
+use crate::options::ReadOptions;
 use crate::partition::prefetch::Ahead;
 use crate::partition::value_place::Found;
 use crate::partition::{ReadCounters, View, Visibility};
@@ -91,6 +93,12 @@ impl ReadState {
             reads: ReadCounters::default(),
             charged: Reports::default(),
         })
+    }
+
+    /// What `options` ask of reads from now on.
+    pub(crate) fn terms(&self, options: &ReadOptions) -> Option<ReadTerms> {
+        let runtime = &self.core.store.env().runtime;
+        ReadTerms::new(options.fill_cache, options.timeout, runtime)
     }
 
     /// The value of `key`.

@@ -249,6 +249,7 @@ impl Drop for ViewHolder {
 
 #[cfg(test)]
 mod tests {
+    use crate::Tuning;
     use crate::engine::tests::{Machine, Model, churn, small};
     use crate::{Clustering, Db, ErrorKind, Iter};
     use rand::rngs::SmallRng;
@@ -269,7 +270,9 @@ mod tests {
     fn released_iterators_go_on_as_before_while_keys_are_merged_moved_and_split() {
         for clustering in [Clustering::LeastWriting, Clustering::Automatic] {
             let machine = Machine::new(21);
-            let options = small().clustering(clustering).tuning(Tuning::default().partition_bytes(24 << 10));
+            let options = small()
+                .clustering(clustering)
+                .tuning(Tuning::default().partition_bytes(24 << 10));
             let (db, runtime) = machine.open(options.max_space_amp(1.1));
             let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(21));
             churn(&db, &mut model, &mut rng, 2000);

@@ -3,7 +3,7 @@
 use crate::base::sync::Mutex;
 use crate::engine::tests::Machine;
 use crate::vfs::sim::{Fault, Op};
-use crate::{Tuning, Batch, Clustering, Db, Options};
+use crate::{Batch, Clustering, Db, Options, Tuning};
 use std::sync::Arc;
 
 const KEYS: usize = 3000;
@@ -20,7 +20,11 @@ fn value(n: usize, round: usize) -> Vec<u8> {
 
 fn options() -> Options {
     Options::default()
-        .tuning(Tuning::default().memtable_bytes(256 << 10).unsorted_bytes(1 << 20))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(256 << 10)
+                .unsorted_bytes(1 << 20),
+        )
         .memory_budget(64 << 20)
         .clustering(Clustering::LeastWriting)
 }

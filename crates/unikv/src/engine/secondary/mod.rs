@@ -31,6 +31,7 @@ use crate::engine::stats::{PartitionStats, partitions_of};
 use crate::error::{Error, Result};
 use crate::options::SecondaryOptions;
 use crate::version::file_names;
+use crate::version::foreign;
 use crate::vfs::{Env, Event, JoinHandle, Step, Worker};
 pub(crate) use shared::Shown;
 use std::path::Path;
@@ -88,8 +89,9 @@ pub(crate) struct Follow {
 impl Follow {
     /// Opens what is in `dir` now.
     pub(crate) fn open(env: &Env, dir: &Path, options: &SecondaryOptions) -> Result<Arc<Follow>> {
-        file_names::refuse_foreign(&*env.vfs, dir)?;
-        let survey = file_names::survey(&*env.vfs, dir)?;
+        let explained = |error| foreign::explained(&*env.vfs, dir, error);
+        file_names::refuse_foreign(&*env.vfs, dir).map_err(explained)?;
+        let survey = file_names::survey(&*env.vfs, dir).map_err(explained)?;
         if survey.names.is_empty() {
             return Err(Error::not_found(dir));
         }

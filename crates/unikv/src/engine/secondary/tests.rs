@@ -6,9 +6,9 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::engine::tests::{Machine, Model, churn, small};
 use crate::vfs::sim::{Fault, Op, SimRuntime};
 use crate::vfs::{Env, Runtime, Vfs};
-use crate::{Tuning, 
+use crate::{
     Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, Readable, Secondary,
-    SecondaryOptions, WriteOptions,
+    SecondaryOptions, Tuning, WriteOptions,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -80,7 +80,9 @@ fn current(machine: &Machine) -> Vec<u8> {
 #[test]
 fn a_secondary_shows_each_state_across_every_job() {
     let machine = Machine::new(7);
-    let options = small().tuning(Tuning::default().partition_bytes(24 << 10)).memory_budget(256 << 10);
+    let options = small()
+        .tuning(Tuning::default().partition_bytes(24 << 10))
+        .memory_budget(256 << 10);
     let (db, runtime) = machine.open(options);
     let secondary = follow(&machine);
     let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(7));

@@ -3,6 +3,7 @@
 //! What is to be collected is decided in [`crate::jobs::compact::gc`] alone; here it is shown.
 
 use crate::base::keys::{FileNumber, PartitionId};
+use crate::base::text::Size;
 use crate::engine::space::DiskSpace;
 use crate::jobs::compact::gc::Scope;
 use crate::jobs::compact::left_alone::LeftAlone;
@@ -11,6 +12,7 @@ use crate::record::RecordFile;
 use crate::version::state::section_worth_a_pass;
 use crate::version::{Listed, Partition, Version};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// What a record file holds.
@@ -35,6 +37,35 @@ pub struct RecordFileStats {
     pub is_table: bool,
     /// Its place among the victims if garbage were collected now, the first being 0.
     pub victim: Option<usize>,
+}
+
+/// What there is, what is allowed, and what comes next; without the files.
+impl fmt::Display for GarbageStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "live          {} in value logs", Size(self.live_bytes))?;
+        writeln!(f, "key tables    {}", Size(self.key_table_bytes))?;
+        writeln!(f, "garbage       {} in value logs", Size(self.dead_bytes))?;
+        let (allowed, amp) = (Size(self.allowed_bytes), self.max_space_amp);
+        writeln!(
+            f,
+            "allowed       {allowed}: max_space_amp {amp} of what is live"
+        )?;
+        let (riding, alone) = (Size(self.riding_from_bytes), Size(self.alone_from_bytes));
+        writeln!(
+            f,
+            "thresholds    from {riding} merges take victims along, from {alone} collections run alone"
+        )?;
+        let state = match self.dead_bytes {
+            dead if dead > self.alone_from_bytes => "a collection is due",
+            dead if dead > self.riding_from_bytes => "the next merge takes victims along",
+            _ => "nothing is due",
+        };
+        write!(f, "next          {state}")?;
+        match self.next_partition {
+            Some(id) => write!(f, "; most to move is in partition {id}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl RecordFileStats {

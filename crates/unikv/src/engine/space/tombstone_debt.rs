@@ -183,12 +183,17 @@ fn sorted_bytes_in((start, end): (&[u8], &[u8]), version: &Version) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::Tuning;
     use crate::engine::tests::{Machine, small};
 
     #[test]
     fn short_values_hide_long_ones_as_deletes_do() {
         let machine = Machine::new(8);
-        let (db, _) = machine.open(small().memory_budget(64 << 20).tuning(Tuning::default().memtable_bytes(1 << 20)));
+        let (db, _) = machine.open(
+            small()
+                .memory_budget(64 << 20)
+                .tuning(Tuning::default().memtable_bytes(1 << 20)),
+        );
         let key = |n: u32| format!("key{n:05}");
         let put = |len: usize| (0..100).for_each(|n| db.put(key(n), vec![7; len]).unwrap());
         let freed = || db.0.engine.write.commit.lock().freed.bytes();
@@ -212,7 +217,11 @@ mod tests {
     #[test]
     fn large_values_do_not_make_up_for_what_deletes_hide() {
         let machine = Machine::new(9);
-        let (db, _) = machine.open(small().memory_budget(64 << 20).tuning(Tuning::default().memtable_bytes(1 << 20)));
+        let (db, _) = machine.open(
+            small()
+                .memory_budget(64 << 20)
+                .tuning(Tuning::default().memtable_bytes(1 << 20)),
+        );
         let key = |n: u32| format!("key{n:05}");
         (0..100).for_each(|n| db.put(key(n), [7; 2000]).unwrap());
         db.flush().unwrap();

@@ -10,6 +10,7 @@ mod prometheus;
 pub(crate) mod report;
 pub(crate) mod stalls;
 mod table;
+mod text;
 
 use super::memory::MemoryStats;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};

@@ -7,7 +7,7 @@ use crate::codec::{Codec, Compression};
 use crate::jobs::Needs;
 use crate::jobs::flush::flush;
 use crate::vfs::Vfs;
-use crate::{Tuning, Clustering, Db, ErrorKind, KeyspaceOptions, Options};
+use crate::{Clustering, Db, ErrorKind, KeyspaceOptions, Options, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -37,7 +37,12 @@ fn fill(db: &Db, model: &mut Model, rng: &mut SmallRng, keys: std::ops::Range<u3
 /// Roomy enough for dictionaries.
 fn roomy() -> Options {
     small()
-        .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(256 << 10).key_table_bytes(16 << 10))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(64 << 10)
+                .unsorted_bytes(256 << 10)
+                .key_table_bytes(16 << 10),
+        )
         .memory_budget(8 << 20)
 }
 
@@ -211,7 +216,11 @@ fn a_flush_that_others_wait_for_takes_a_fast_level_and_the_last_dictionary() {
     }
     let mut rng = SmallRng::seed_from_u64(5);
     let machine = Machine::new(5);
-    let (db, _) = machine.open(roomy().tuning(Tuning::default().memtable_bytes(1 << 20)).compression(slow));
+    let (db, _) = machine.open(
+        roomy()
+            .tuning(Tuning::default().memtable_bytes(1 << 20))
+            .compression(slow),
+    );
     let mut model = Model::new();
     fill(&db, &mut model, &mut rng, 0..400);
     let engine = &db.0.engine;
@@ -250,7 +259,12 @@ fn copied_values_get_their_level_and_a_dictionary_that_goes_on() {
     let machine = Machine::new(6);
     let options = roomy()
         .clustering(Clustering::Automatic)
-        .tuning(Tuning::default().unsorted_bytes(1 << 20).key_table_bytes(1 << 10).partition_bytes(1 << 30))
+        .tuning(
+            Tuning::default()
+                .unsorted_bytes(1 << 20)
+                .key_table_bytes(1 << 10)
+                .partition_bytes(1 << 30),
+        )
         .max_space_amp(4.0)
         .compression(slow);
     let (db, _) = machine.open(options);

@@ -87,8 +87,12 @@ fn a_damaged_key_section_is_made_up_for_by_the_records() {
 #[test]
 fn keys_of_a_table_that_cannot_be_indexed_are_an_error_and_no_others() {
     let options = || {
-        small()
-            .tuning(Tuning::default().memtable_bytes(16 << 10).block_bytes(256).partition_bytes(1 << 40))
+        small().tuning(
+            Tuning::default()
+                .memtable_bytes(16 << 10)
+                .block_bytes(256)
+                .partition_bytes(1 << 40),
+        )
     };
     let machine = Machine::new(4);
     let (db, _) = machine.open(options());
@@ -149,7 +153,11 @@ fn keys_of_a_table_that_cannot_be_indexed_are_an_error_and_no_others() {
 /// when it is asked to.
 #[test]
 fn a_scan_stops_at_the_damage_and_not_before() {
-    let options = || small().inline_value_bytes(0).tuning(Tuning::default().partition_bytes(1 << 40));
+    let options = || {
+        small()
+            .inline_value_bytes(0)
+            .tuning(Tuning::default().partition_bytes(1 << 40))
+    };
     for compacted in [false, true] {
         let machine = Machine::new(5);
         let (db, _) = machine.open(options());
@@ -281,7 +289,11 @@ fn a_damaged_record_keeps_the_garbage_of_its_own_file_and_no_other() {
 fn a_damaged_key_table_that_has_expired_keeps_no_garbage_of_other_keyspaces() {
     let options = || {
         small()
-            .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(512 << 10))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(64 << 10)
+                    .unsorted_bytes(512 << 10),
+            )
             .max_space_amp(1.3)
     };
     let machine = Machine::new(10);

@@ -3,7 +3,7 @@
 use super::{Machine, Model, churn, small};
 use crate::testing::limit;
 use crate::vfs::sim::{Fault, Op};
-use crate::{Tuning, Db, Event, HolderKind, Options, StallCause, TimedOperation, Wait};
+use crate::{Db, Event, HolderKind, Options, StallCause, TimedOperation, Tuning, Wait};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::collections::HashMap;
@@ -42,7 +42,11 @@ fn figures_in(why: &str) -> Vec<u64> {
 fn every_job_begins_and_ends_and_what_it_has_written_adds_up() {
     for seed in 0..4 {
         let machine = Machine::new(seed);
-        let (heard, options) = Heard::of(small().tuning(Tuning::default().partition_bytes(32 << 10)).max_space_amp(1.2));
+        let (heard, options) = Heard::of(
+            small()
+                .tuning(Tuning::default().partition_bytes(32 << 10))
+                .max_space_amp(1.2),
+        );
         let (db, _) = machine.open(options);
         let mut model = Model::new();
         churn(&db, &mut model, &mut SmallRng::seed_from_u64(seed), 3000);
@@ -254,7 +258,11 @@ fn a_listener_may_call_any_method_whatever_it_hears_of() {
     let (slot, calls) = (Arc::new(OnceLock::<Db>::new()), Arc::new(AtomicU64::new(0)));
     let (db, counted) = (Arc::clone(&slot), Arc::clone(&calls));
     let options = small()
-        .tuning(Tuning::default().partition_bytes(64 << 10).memtable_bytes(16 << 10))
+        .tuning(
+            Tuning::default()
+                .partition_bytes(64 << 10)
+                .memtable_bytes(16 << 10),
+        )
         .listener(move |event: &Event| {
             let Some(db) = db.get() else { return };
             let call = counted.fetch_add(1, Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! What expires, against a model that knows the time.
 
 use super::{Machine, small};
+use crate::Tuning;
 use crate::vfs::Runtime;
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::{
@@ -60,7 +61,8 @@ fn shows(from: &impl Readable, model: &Timed, at_ms: u64) {
     backward.reverse();
     assert_eq!(backward, expected);
     let keys: Vec<_> = (0..KEYS).map(key).collect();
-    let values = from.multi_get(&keys).unwrap();
+    let asked: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+    let values = from.multi_get(&asked).unwrap();
     for (key, value) in keys.iter().zip(values) {
         let there = model.get(key, at_ms);
         let expected = there.map(|(value, _)| value);
@@ -664,7 +666,12 @@ fn what_has_expired_gives_its_space_back_within_a_minute_without_reads() {
     let options = |inline| {
         small()
             .memory_budget(16 << 20)
-            .tuning(Tuning::default().memtable_bytes(memtable_bytes).unsorted_bytes(1 << 20).key_table_bytes(64 << 10))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(memtable_bytes)
+                    .unsorted_bytes(1 << 20)
+                    .key_table_bytes(64 << 10),
+            )
             .inline_value_bytes(inline)
     };
     // Evenly over 1,000 seconds, or all at once; values beside their keys, or apart.

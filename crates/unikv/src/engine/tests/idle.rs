@@ -3,7 +3,7 @@
 use super::{Machine, small};
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{Fault, Op, SimRuntime};
-use crate::{Tuning, Db, Event, Options};
+use crate::{Db, Event, Options, Tuning};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -110,7 +110,11 @@ fn a_ballast_without_room_is_tried_again_after_half_a_minute() {
 #[test]
 fn what_hides_much_is_flushed_a_second_after_the_last_write() {
     let machine = Machine::new(63);
-    let (begun, options) = Begun::of(small().memory_budget(64 << 20).tuning(Tuning::default().memtable_bytes(1 << 20)));
+    let (begun, options) = Begun::of(
+        small()
+            .memory_budget(64 << 20)
+            .tuning(Tuning::default().memtable_bytes(1 << 20)),
+    );
     let (db, runtime) = machine.open(options);
     (0..100_u32).for_each(|n| db.put(n.to_be_bytes(), [7; 200]).unwrap());
     db.compact().unwrap();
@@ -152,7 +156,11 @@ fn what_hides_much_is_flushed_a_second_after_the_last_write() {
 #[test]
 fn settling_waits_for_a_commit_lock_that_is_not_free() {
     let machine = Machine::new(64);
-    let (begun, options) = Begun::of(small().memory_budget(64 << 20).tuning(Tuning::default().memtable_bytes(1 << 20)));
+    let (begun, options) = Begun::of(
+        small()
+            .memory_budget(64 << 20)
+            .tuning(Tuning::default().memtable_bytes(1 << 20)),
+    );
     let (db, runtime) = machine.open(options);
     db.put("key", "value").unwrap();
     db.compact().unwrap();

@@ -3,7 +3,7 @@
 use super::{Model, churn, same, small};
 use crate::vfs::sim::{SimRuntime, SimVfs};
 use crate::vfs::{Env, MemoryVfs, Vfs};
-use crate::{Tuning, Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, SecondaryOptions};
+use crate::{Batch, Db, Durability, ErrorKind, KeyspaceOptions, Options, SecondaryOptions, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::path::Path;

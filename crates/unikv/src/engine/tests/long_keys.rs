@@ -3,6 +3,7 @@
 //! the database is reopened.
 
 use super::{Machine, Model, same, small};
+use crate::Tuning;
 use crate::{Db, ErrorKind};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -41,8 +42,12 @@ fn bounds_keep_tables_and_partitions_apart_whatever_keys_have_in_common() {
         let machine = Machine::new(seed);
         let mut rng = SmallRng::seed_from_u64(seed);
         let mut model = Model::new();
-        let options = small()
-            .tuning(Tuning::default().key_table_bytes(2 << 10).partition_bytes(24 << 10).scan_merge_limit(1));
+        let options = small().tuning(
+            Tuning::default()
+                .key_table_bytes(2 << 10)
+                .partition_bytes(24 << 10)
+                .scan_merge_limit(1),
+        );
         for round in 0..4 {
             let (db, runtime) = machine.open(options.clone());
             same(&db, &model);

@@ -12,6 +12,7 @@ mod hot;
 pub(in crate::key_table) mod index_budget;
 mod item;
 pub(crate) mod pin;
+pub(crate) mod read_terms;
 mod sizing;
 pub(crate) mod taken;
 pub(crate) mod wishes;
@@ -208,8 +209,11 @@ impl ReadCache {
         self.items.peek(&(file.0, offset))?.block()
     }
 
+    /// Keeps a block that was asked for.
     pub(super) fn insert_block(&self, file: FileNumber, offset: u64, block: Arc<Block>) {
-        self.insert((file.0, offset), Item::Block(block), false);
+        if read_terms::fill_cache() {
+            self.insert((file.0, offset), Item::Block(block), false);
+        }
     }
 
     /// Keeps a block that nobody has asked for yet, if it is not here; `is_wanted`: somebody will.
@@ -220,7 +224,7 @@ impl ReadCache {
         block: Arc<Block>,
         is_wanted: bool,
     ) {
-        if !self.holds(file, offset) {
+        if !self.holds(file, offset) && read_terms::fill_cache() {
             self.insert((file.0, offset), Item::Block(block), is_wanted);
         }
     }
@@ -232,7 +236,9 @@ impl ReadCache {
 
     /// To read all blocks of a table has become worth its cost.
     pub(super) fn want_blocks(&self) {
-        self.blocks_wanted.store(true, Ordering::Relaxed);
+        if read_terms::fill_cache() {
+            self.blocks_wanted.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether to read all blocks of a table has become worth its cost since this was asked last.
@@ -288,7 +294,7 @@ impl ReadCache {
     /// Keeps the verified `frame` of the record at `offset` if it is not too large. It must be a
     /// whole allocation: for a while the cache keeps that.
     pub(crate) fn offer_record(&self, file: FileNumber, offset: u64, frame: Bytes) {
-        if self.admits(frame.len()) {
+        if self.admits(frame.len()) && read_terms::fill_cache() {
             let file = slip!(CacheForgetsFile, 0, file.0);
             self.insert((file, offset), Item::Record(frame), false);
         }

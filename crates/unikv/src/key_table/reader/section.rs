@@ -19,6 +19,7 @@ use crate::key_table::cache::build_cost::BuildCost;
 use crate::key_table::cache::pin::PinnedFences;
 use crate::key_table::cache::taken::Taken;
 use crate::key_table::footer::Footer;
+use crate::key_table::read_terms;
 use crate::vfs::file_store::{DataFile, FileStore};
 use bytes::Bytes;
 use std::path::Path;
@@ -244,12 +245,15 @@ impl KeySection {
 
     /// The `i`th block from the file; from now on it is in the cache.
     fn read_block(&self, i: usize, place: BlockPlace) -> Result<Arc<Block>> {
+        read_terms::check_time()?;
         let read = self.read_with_neighbours(i, place);
         let block = self.sound_block(i, place, read)?;
         let cached = Arc::clone(&block);
         self.cache
             .insert_block(self.file.number(), place.offset, cached);
-        if let Some(pinned) = self.pinned_at(place) {
+        if let Some(pinned) = self.pinned_at(place)
+            && read_terms::fill_cache()
+        {
             pinned.remember(i, &block);
         }
         Ok(block)

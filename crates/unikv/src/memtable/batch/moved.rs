@@ -57,7 +57,7 @@ mod tests {
     fn operations_that_name_no_keyspace_are_moved_and_others_stay() {
         let mut batch = Batch::new();
         batch.put("a", "1").delete("b").delete_range("c"..);
-        batch.delete_range("d".."e").set_mark("tag");
+        batch.delete_range("d".."e").set_commit_tag("tag");
         batch.put_at(KeyspaceId(3), b"f", b"2");
         let before = batch.len();
         batch.put_at(KeyspaceId::DEFAULT, b"g", b"3");
@@ -98,7 +98,7 @@ mod tests {
             (moved.len(), moved.byte_len()),
             (batch.len(), batch.byte_len())
         );
-        assert_eq!(moved.mark(), batch.mark());
+        assert_eq!(moved.commit_tag(), batch.commit_tag());
         assert_eq!(moved.deletes(), batch.deletes());
         assert_eq!(
             moved.keyspaces(),

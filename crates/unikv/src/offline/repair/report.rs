@@ -2,6 +2,8 @@
 //!
 //! Lists are bounded, counts are not.
 
+mod text;
+
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId};
 use crate::log::TailCut;
 use bytes::Bytes;

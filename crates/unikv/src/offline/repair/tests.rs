@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Db;
+use crate::Tuning;
 use crate::base::keys::FileNumber;
 use crate::base::sync::Mutex;
 use crate::engine::tests::common::{delete, key, put, rewrite_manifest};

@@ -3,7 +3,7 @@ use crate::engine::background::Ended;
 use crate::engine::tests::common::version;
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::sim::{Fault, Keep};
-use crate::{Tuning, ErrorKind, Options};
+use crate::{ErrorKind, Options, Tuning};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use std::path::PathBuf;
@@ -12,8 +12,13 @@ use std::sync::Arc;
 /// Generations of many tables, whose keys are merged as soon as that is worth its cost. What is
 /// split stays so.
 fn eager() -> Options {
-    small()
-        .tuning(Tuning::default().unsorted_bytes(1 << 30).key_table_bytes(1 << 10).partition_bytes(128 << 10).scan_merge_limit(1))
+    small().tuning(
+        Tuning::default()
+            .unsorted_bytes(1 << 30)
+            .key_table_bytes(1 << 10)
+            .partition_bytes(128 << 10)
+            .scan_merge_limit(1),
+    )
 }
 
 /// The files of all scan runs.

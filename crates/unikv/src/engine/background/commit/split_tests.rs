@@ -1,4 +1,3 @@
-use crate::{Options, Tuning};
 use crate::db::Db;
 use crate::engine::background::Ended;
 use crate::engine::tests::common::{flush_around, scan_beside_writers, version};
@@ -6,6 +5,7 @@ use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::partition::Horizon;
 use crate::testing::limit;
 use crate::vfs::sim::{Keep, ReadCall};
+use crate::{Options, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::io::ErrorKind;
@@ -13,7 +13,11 @@ use std::sync::Arc;
 
 /// Never splits by itself.
 fn whole() -> Options {
-    small().tuning(Tuning::default().key_table_bytes(1 << 10).partition_bytes(1 << 40))
+    small().tuning(
+        Tuning::default()
+            .key_table_bytes(1 << 10)
+            .partition_bytes(1 << 40),
+    )
 }
 
 /// Splits whatever can be split.
@@ -71,7 +75,11 @@ fn a_partition_is_split_where_a_merge_would_write_too_much_of_it_again() {
     const LIMIT: u64 = 32 << 10;
     let machine = Machine::new(23);
     // Small values: key tables are nearly all that there is.
-    let options = small().tuning(Tuning::default().key_table_bytes(1 << 10).partition_bytes(16 * LIMIT));
+    let options = small().tuning(
+        Tuning::default()
+            .key_table_bytes(1 << 10)
+            .partition_bytes(16 * LIMIT),
+    );
     let (db, _) = machine.open(options);
     let mut model = Model::new();
     let put = |model: &mut Model, i: u32| {
@@ -177,7 +185,9 @@ fn a_split_that_cannot_read_a_table_changes_nothing() {
 fn no_slivers_are_split_off_where_a_key_table_points_to_more_than_a_partition() {
     const PARTITION: u64 = 64 << 10;
     let machine = Machine::new(27);
-    let options = small().tuning(Tuning::default().key_table_bytes(1 << 20)).inline_value_bytes(16);
+    let options = small()
+        .tuning(Tuning::default().key_table_bytes(1 << 20))
+        .inline_value_bytes(16);
     let (db, _) = machine.open(options.tuning(Tuning::default().partition_bytes(PARTITION)));
     let mut rng = SmallRng::seed_from_u64(27);
     let mut model = Model::new();
@@ -389,7 +399,13 @@ fn a_thousand_partitions_are_opened_scanned_and_updated() {
     let machine = Machine::new(28);
     let options = || {
         Options::default()
-            .tuning(Tuning::default().memtable_bytes(1 << 20).unsorted_bytes(1 << 20).key_table_bytes(1 << 10).partition_bytes(4 << 10))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(1 << 20)
+                    .unsorted_bytes(1 << 20)
+                    .key_table_bytes(1 << 10)
+                    .partition_bytes(4 << 10),
+            )
             .memory_budget(128 << 20)
     };
     let key = |i: u32| format!("{i:08}");
@@ -453,7 +469,13 @@ fn a_thousand_partitions_are_opened_scanned_and_updated() {
 #[test]
 fn threads_split_merge_and_flush_beside_writers_and_readers() {
     let dir = tempfile::tempdir().unwrap();
-    let options = || tiny().tuning(Tuning::default().background_threads(4).memtable_bytes(8 << 10));
+    let options = || {
+        tiny().tuning(
+            Tuning::default()
+                .background_threads(4)
+                .memtable_bytes(8 << 10),
+        )
+    };
     let db = Db::open(dir.path(), options()).unwrap();
     let writers: u32 = 3;
     let key = |w: u32, i: u32| format!("{:05}-{w}", (i * 7919) % 4000);
@@ -515,7 +537,11 @@ fn an_index_begins_small_and_is_well_filled_when_its_generation_is_full() {
     let machine = Machine::new(31);
     let (db, _) = machine.open(
         Options::default()
-            .tuning(Tuning::default().memtable_bytes(128 << 10).unsorted_bytes(8 << 20))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(128 << 10)
+                    .unsorted_bytes(8 << 20),
+            )
             .memory_budget(64 << 20),
     );
     let (mut i, mut fullest, mut begin) = (0u32, (0, 0, 0.0), None);
@@ -553,7 +579,11 @@ fn an_index_begins_small_and_is_well_filled_when_its_generation_is_full() {
 #[test]
 fn sizes_and_middles_of_ranges_are_estimated_well() {
     let machine = Machine::new(32);
-    let (db, _) = machine.open(tiny().tuning(Tuning::default().partition_bytes(32 << 10)).memory_budget(16 << 20));
+    let (db, _) = machine.open(
+        tiny()
+            .tuning(Tuning::default().partition_bytes(32 << 10))
+            .memory_budget(16 << 20),
+    );
     assert_eq!(db.approximate_size(..).unwrap(), 0);
     assert_eq!(db.split_key(..).unwrap(), None);
     for i in 0..2000 {
@@ -586,7 +616,9 @@ fn sizes_and_middles_of_ranges_are_estimated_well() {
 #[test]
 fn a_partition_that_is_seldom_written_keeps_no_pile_of_tables() {
     let machine = Machine::new(28);
-    let options = small().tuning(Tuning::default().partition_bytes(256 << 10)).inline_value_bytes(16);
+    let options = small()
+        .tuning(Tuning::default().partition_bytes(256 << 10))
+        .inline_value_bytes(16);
     let (db, _) = machine.open(options.tuning(Tuning::default().memtable_bytes(16 << 10)));
     let mut model = Model::new();
     let mut put = |key: u32, fill: u8| {

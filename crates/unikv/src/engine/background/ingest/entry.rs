@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 /// When a value of a sorted stream expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Expiry {
     /// As is usual where it is stored
     /// ([`KeyspaceOptions::default_ttl`](crate::KeyspaceOptions::default_ttl),

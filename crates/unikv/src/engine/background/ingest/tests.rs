@@ -8,7 +8,7 @@ use crate::record::RecordFile;
 use crate::testing::limit;
 use crate::vfs::sim::{Call, Fault, Keep, Op, SimVfs};
 use crate::vfs::{Runtime, Vfs};
-use crate::{Tuning, Db, Error, ErrorKind, Expiry, KeyspaceOptions, Options, Result, Ttl};
+use crate::{Db, Error, ErrorKind, Expiry, KeyspaceOptions, Options, Result, Ttl, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::Arc;
@@ -19,7 +19,9 @@ type Entry = (Vec<u8>, Option<Vec<u8>>);
 /// Splits and merges again and again.
 fn tiny() -> Options {
     let options = small().tuning(Tuning::default().key_table_bytes(1 << 10));
-    options.tuning(Tuning::default().partition_bytes(12 << 10)).inline_value_bytes(16)
+    options
+        .tuning(Tuning::default().partition_bytes(12 << 10))
+        .inline_value_bytes(16)
 }
 
 /// A sorted stream over the keys of `churn`, with removals.
@@ -479,7 +481,11 @@ fn what_slips_in_before_the_commit_lock_is_older() {
 #[test]
 fn ingests_beside_writers_and_readers_show_whole_moments() {
     let dir = tempfile::tempdir().unwrap();
-    let options = small().tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(256 << 10));
+    let options = small().tuning(
+        Tuning::default()
+            .memtable_bytes(64 << 10)
+            .unsorted_bytes(256 << 10),
+    );
     let db = Db::open(dir.path().join("db"), options).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     let keys = ["a", "m", "z"];

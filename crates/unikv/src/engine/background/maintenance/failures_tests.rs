@@ -5,7 +5,7 @@ use crate::engine::tests::{Machine, Model, same, small};
 use crate::error::Error;
 use crate::vfs::Runtime as _;
 use crate::vfs::sim::{SimRuntime, SimVfs};
-use crate::{Tuning, Db, ErrorKind, Options};
+use crate::{Db, ErrorKind, Options, Tuning};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,7 +39,11 @@ fn let_pass(runtime: &SimRuntime, seconds: u64) {
 
 /// A generation holds one table, so that each flush is followed by a merge.
 fn options() -> Options {
-    small().tuning(Tuning::default().unsorted_bytes(4 << 10).memtable_bytes(16 << 10))
+    small().tuning(
+        Tuning::default()
+            .unsorted_bytes(4 << 10)
+            .memtable_bytes(16 << 10),
+    )
 }
 
 #[test]

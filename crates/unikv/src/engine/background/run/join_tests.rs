@@ -9,7 +9,7 @@ use crate::jobs::partitioning::join;
 use crate::testing::limit;
 use crate::version::{Generation, Partition};
 use crate::vfs::sim::{Fault, Keep, Op, ReadCall};
-use crate::{Tuning, ErrorKind, Options};
+use crate::{ErrorKind, Options, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
@@ -773,7 +773,13 @@ fn a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks() 
     let machine = Machine::new(77);
     let options = || {
         Options::default()
-            .tuning(Tuning::default().memtable_bytes(1 << 20).unsorted_bytes(1 << 20).key_table_bytes(1 << 10).partition_bytes(4 << 10))
+            .tuning(
+                Tuning::default()
+                    .memtable_bytes(1 << 20)
+                    .unsorted_bytes(1 << 20)
+                    .key_table_bytes(1 << 10)
+                    .partition_bytes(4 << 10),
+            )
             .memory_budget(128 << 20)
     };
     let key = |i: u32| format!("{i:08}");
@@ -822,7 +828,13 @@ fn a_thousand_emptied_partitions_become_few_and_what_is_known_of_them_shrinks() 
 #[test]
 fn threads_join_beside_writers_and_readers() {
     let dir = tempfile::tempdir().unwrap();
-    let options = || tiny().tuning(Tuning::default().background_threads(4).memtable_bytes(8 << 10));
+    let options = || {
+        tiny().tuning(
+            Tuning::default()
+                .background_threads(4)
+                .memtable_bytes(8 << 10),
+        )
+    };
     let db = Db::open(dir.path(), options()).unwrap();
     let key = |w: u32, i: u32| format!("{i:05}-{w}");
     const WINDOW: u32 = 200;

@@ -16,7 +16,7 @@ use crate::record::RecordFile;
 use crate::version::{Generation, Partition};
 use crate::vfs::Access;
 use crate::vfs::sim::{Fault, Keep, Op};
-use crate::{Tuning, Options, Snapshot};
+use crate::{Options, Snapshot, Tuning};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod small;
@@ -25,7 +25,11 @@ const KEYS: u32 = 400;
 
 /// Never splits by itself, nor joins what a test has split.
 fn whole() -> Options {
-    small().tuning(Tuning::default().key_table_bytes(1 << 10).partition_bytes(256 << 10))
+    small().tuning(
+        Tuning::default()
+            .key_table_bytes(1 << 10)
+            .partition_bytes(256 << 10),
+    )
 }
 
 fn all_the_same(db: &Db, model: &Model) {
@@ -331,7 +335,9 @@ fn no_split_takes_a_partition_whose_lease_is_held() {
     const PARTITION: u64 = 8 << 10;
     let machine = Machine::new(46);
     let model = in_two_partitions(&machine);
-    let options = whole().max_space_amp(100.0).tuning(Tuning::default().partition_bytes(PARTITION));
+    let options = whole()
+        .max_space_amp(100.0)
+        .tuning(Tuning::default().partition_bytes(PARTITION));
     let (db, _) = machine.open(options);
     let engine = &db.0.engine;
     let (left, right) = lease_left(&db);
@@ -361,7 +367,11 @@ fn tables_of(partition: &Partition) -> BTreeSet<FileNumber> {
 #[test]
 fn a_table_that_a_split_shared_is_released_by_merges_and_collection() {
     let machine = Machine::new(47);
-    let large = whole().tuning(Tuning::default().memtable_bytes(128 << 10).unsorted_bytes(1 << 20));
+    let large = whole().tuning(
+        Tuning::default()
+            .memtable_bytes(128 << 10)
+            .unsorted_bytes(1 << 20),
+    );
     let large = large.memory_budget(16 << 20).max_space_amp(100.0);
     let (db, _) = machine.open(large);
     let mut model = Model::new();
@@ -435,7 +445,13 @@ fn a_table_that_a_split_shared_is_released_by_merges_and_collection() {
 #[test]
 fn a_partition_that_keeps_flushes_waiting_is_merged_before_a_larger_one() {
     let machine = Machine::new(31);
-    let (db, _) = machine.open(small().tuning(Tuning::default().partition_bytes(1 << 40).key_table_bytes(1 << 10)));
+    let (db, _) = machine.open(
+        small().tuning(
+            Tuning::default()
+                .partition_bytes(1 << 40)
+                .key_table_bytes(1 << 10),
+        ),
+    );
     let put = |key: u32, len: usize| db.put(key.to_be_bytes(), vec![1; len]).unwrap();
     (0..1000).for_each(|key| put(key, 20));
     db.compact().unwrap();

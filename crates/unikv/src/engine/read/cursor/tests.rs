@@ -1,7 +1,7 @@
 use crate::engine::tests::common::key;
 use crate::engine::tests::{Machine, Model, small};
 use crate::vfs::sim::ReadCall;
-use crate::{Tuning, Cursor, Db, ErrorKind, Options, Readable};
+use crate::{Cursor, Db, ErrorKind, Options, Readable, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Bound;
@@ -255,14 +255,14 @@ fn lengths(from: &impl Readable, model: &Model) {
     for n in 0..KEYS + 2 {
         let value = model.get(&key(n));
         let len = value.map(Vec::len);
-        assert_eq!(from.value_len(key(n)).unwrap(), len, "key {n}");
-        assert_eq!(from.contains_key(key(n)).unwrap(), len.is_some());
-        assert_eq!(from.get_into(key(n), &mut buffer).unwrap(), len.is_some());
+        assert_eq!(from.value_len(&key(n)).unwrap(), len, "key {n}");
+        assert_eq!(from.contains_key(&key(n)).unwrap(), len.is_some());
+        assert_eq!(from.get_into(&key(n), &mut buffer).unwrap(), len.is_some());
         assert_eq!(buffer, value.map_or(&b""[..], Vec::as_slice));
     }
-    let keys: Result<Vec<_>, _> = from.keys(..).collect();
+    let keys: Result<Vec<_>, _> = from.keys(&..).collect();
     assert!(keys.unwrap().iter().eq(model.keys()));
-    let back: Result<Vec<_>, _> = from.keys(key(3)..=key(50)).rev().collect();
+    let back: Result<Vec<_>, _> = from.keys(&(key(3)..=key(50))).rev().collect();
     let wanted = model.range(key(3)..=key(50)).rev();
     assert!(back.unwrap().iter().eq(wanted.map(|(key, _)| key)));
 }

@@ -4,7 +4,7 @@ mod gaps;
 
 use crate::engine::tests::Machine;
 use crate::testing::file_trace::{Event, FileTrace, prefetched_in_vain, prefetches, reads};
-use crate::{Tuning, Bytes, Clustering, Db, Iter, Options};
+use crate::{Bytes, Clustering, Db, Iter, Options, Tuning};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -52,7 +52,11 @@ fn clustered_values_take_a_scan_few_reads() {
         let machine = Machine::new(1);
         let options = || {
             Options::default()
-                .tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(8 << 20))
+                .tuning(
+                    Tuning::default()
+                        .memtable_bytes(64 << 10)
+                        .unsorted_bytes(8 << 20),
+                )
                 .memory_budget(MEMORY)
                 .clustering(clustering)
         };
@@ -347,7 +351,9 @@ fn once_scans_have_waited_often_enough_the_background_reads_the_blocks_of_the_ta
     let machine = Machine::new(9);
     let options = || {
         let options = Options::default().memory_budget(64 << 20);
-        options.inline_value_bytes(200).tuning(Tuning::default().key_table_bytes(2 << 20))
+        options
+            .inline_value_bytes(200)
+            .tuning(Tuning::default().key_table_bytes(2 << 20))
     };
     let (db, _) = machine.open(options());
     let key = |n: usize| format!("key{n:06}").into_bytes();

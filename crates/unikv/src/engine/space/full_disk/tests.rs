@@ -1,4 +1,5 @@
 use super::*;
+use crate::Tuning;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::space::full_disk::LEAST_BALLAST;
 use crate::engine::tests::{Machine, Model, same, small};
@@ -413,7 +414,11 @@ fn file_bytes(db: &Db) -> u64 {
 #[test]
 fn the_ballast_follows_the_data() {
     let machine = Machine::new(12);
-    let options = || small().tuning(Tuning::default().memtable_bytes(64 << 10)).memory_budget(16 << 20);
+    let options = || {
+        small()
+            .tuning(Tuning::default().memtable_bytes(64 << 10))
+            .memory_budget(16 << 20)
+    };
     let (db, runtime) = machine.open(options());
     let limits = SpaceLimits::of(64 << 10);
     let mut sizes = std::collections::BTreeSet::new();
@@ -585,7 +590,13 @@ fn garbage_collection_on_request_does_not_wait_for_room() {
 #[test]
 fn collections_that_do_not_fit_do_not_fill_the_disk_again_and_again() {
     const KEYS: u32 = 2000;
-    let options = || small().tuning(Tuning::default().unsorted_bytes(256 << 10).partition_bytes(1 << 40));
+    let options = || {
+        small().tuning(
+            Tuning::default()
+                .unsorted_bytes(256 << 10)
+                .partition_bytes(1 << 40),
+        )
+    };
     let machine = Machine::new(15);
     let mut model = Model::new();
     let (db, _) = machine.open(options().max_space_amp(100.0));

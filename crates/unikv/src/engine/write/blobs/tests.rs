@@ -3,7 +3,7 @@
 use crate::engine::tests::{Machine, Model, churn, same, small};
 use crate::vfs::Vfs;
 use crate::vfs::sim::{Fault, Keep, Op};
-use crate::{Tuning, Batch, Clustering, Db, Durability, ErrorKind, Options};
+use crate::{Batch, Clustering, Db, Durability, ErrorKind, Options, Tuning};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeSet;
@@ -59,7 +59,11 @@ fn large_values_are_read_across_flushes_merges_splits_collection_and_reopening()
         let machine = Machine::new(31);
         let (mut model, mut rng) = (Model::new(), SmallRng::seed_from_u64(31));
         let options = small().clustering(clustering).max_space_amp(1.1);
-        let options = options.tuning(Tuning::default().partition_bytes(64 << 10).key_table_bytes(1 << 10));
+        let options = options.tuning(
+            Tuning::default()
+                .partition_bytes(64 << 10)
+                .key_table_bytes(1 << 10),
+        );
         for round in 0..4 {
             let (db, runtime) = machine.open(options.clone());
             same(&db, &model);
@@ -202,7 +206,11 @@ fn a_file_with_live_and_dead_large_values_is_collected_piece_by_piece() {
     let machine = Machine::new(6);
     // Long enough to be streamed.
     let len = 3 << 20;
-    let options = small().tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(1 << 20));
+    let options = small().tuning(
+        Tuning::default()
+            .memtable_bytes(64 << 10)
+            .unsorted_bytes(1 << 20),
+    );
     let (db, runtime) = machine.open(options.max_space_amp(1.1));
     let mut model = Model::new();
     let mut batch = Batch::new();
@@ -235,7 +243,11 @@ fn a_file_with_live_and_dead_large_values_is_collected_piece_by_piece() {
 #[test]
 fn collection_of_a_damaged_large_value_fails_and_leaves_no_file() {
     let machine = Machine::new(6);
-    let options = small().tuning(Tuning::default().memtable_bytes(64 << 10).unsorted_bytes(1 << 20));
+    let options = small().tuning(
+        Tuning::default()
+            .memtable_bytes(64 << 10)
+            .unsorted_bytes(1 << 20),
+    );
     let (db, _) = machine.open(options.clone().max_space_amp(3.0));
     let mut batch = Batch::new();
     batch
@@ -480,7 +492,8 @@ fn a_closed_database_takes_no_large_value_and_makes_no_file() {
 #[test]
 fn limits_hold_for_large_values_too() {
     let machine = Machine::new(8);
-    let (db, _) = machine.open(Options::default().tuning(Tuning::default().memtable_bytes(4 << 10)));
+    let (db, _) =
+        machine.open(Options::default().tuning(Tuning::default().memtable_bytes(4 << 10)));
     let error = db.put(vec![0; (64 << 10) + 1], value(1, 2000)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     db.put(vec![0; 64 << 10], value(1, 2000)).unwrap();

@@ -1,4 +1,5 @@
 use super::{Segment, WalSync};
+use crate::Tuning;
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::engine::tests::{Machine, Model, same, small};
 use crate::log::SegmentEnd;
@@ -24,7 +25,8 @@ fn logs(disk: &SimVfs) -> usize {
 /// A database with small memtables, of which `memtables` have been filled and flushed.
 fn filled(seed: u64, memtables: usize) -> (Machine, Db, Arc<SimRuntime>, Model) {
     let machine = Machine::new(seed);
-    let (db, runtime) = machine.open(small().tuning(Tuning::default().memtable_bytes(MEMTABLE_BYTES)));
+    let (db, runtime) =
+        machine.open(small().tuning(Tuning::default().memtable_bytes(MEMTABLE_BYTES)));
     let mut model = Model::new();
     fill(&db, &mut model, memtables);
     (machine, db, runtime, model)

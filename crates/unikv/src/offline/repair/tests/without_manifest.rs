@@ -1,6 +1,7 @@
 //! What the files alone say, and what they cannot say.
 
 use super::*;
+use crate::Tuning;
 use crate::engine::tests::common::listed_by_manifest;
 use crate::{Clustering, Expiry};
 use std::time::{Duration, SystemTime};

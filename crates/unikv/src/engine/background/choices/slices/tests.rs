@@ -7,7 +7,7 @@ use crate::key_table::STREAMED_BYTES;
 use crate::partition::scan_sources::{self, MOST_FILES};
 use crate::record::RecordFile;
 use crate::vfs::sim::{Fault, Op};
-use crate::{Tuning, Batch, Clustering, Error, Options};
+use crate::{Batch, Clustering, Error, Options, Tuning};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,12 @@ const KEYS: u32 = 400;
 fn idle() -> Options {
     small()
         .clustering(Clustering::Automatic)
-        .tuning(Tuning::default().unsorted_bytes(1 << 20).key_table_bytes(1 << 10).partition_bytes(1 << 30))
+        .tuning(
+            Tuning::default()
+                .unsorted_bytes(1 << 20)
+                .key_table_bytes(1 << 10)
+                .partition_bytes(1 << 30),
+        )
         .max_space_amp(4.0)
 }
 
@@ -348,7 +353,11 @@ fn scans_cause_it_beside_writers_that_never_rest() {
 #[test]
 fn slices_are_small_and_what_happens_between_them_changes_only_the_plan() {
     let machine = Machine::new(86);
-    let small = idle().tuning(Tuning::default().unsorted_bytes(8 << 10).partition_bytes(64 << 10));
+    let small = idle().tuning(
+        Tuning::default()
+            .unsorted_bytes(8 << 10)
+            .partition_bytes(64 << 10),
+    );
     let (db, _) = machine.open(small.clone().clustering(Clustering::LeastWriting));
     let mut model = Model::new();
     scatter(&db, &mut model, 12, 0);
@@ -389,7 +398,13 @@ fn slices_are_small_and_what_happens_between_them_changes_only_the_plan() {
 fn a_slice_ends_for_a_merge_that_waits() {
     const LEN: usize = 20 << 10;
     let machine = Machine::new(95);
-    let (db, runtime) = machine.open(idle().tuning(Tuning::default().memtable_bytes(4 << 20).unsorted_bytes(64 << 20)));
+    let (db, runtime) = machine.open(
+        idle().tuning(
+            Tuning::default()
+                .memtable_bytes(4 << 20)
+                .unsorted_bytes(64 << 20),
+        ),
+    );
     let mut model = Model::new();
     let mut write = |keys: &mut dyn Iterator<Item = u32>, fill: u8| {
         for key in keys.map(key) {

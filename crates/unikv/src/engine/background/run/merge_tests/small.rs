@@ -16,14 +16,20 @@ use crate::testing::file_trace::{FileTrace, prefetches, reads};
 use crate::version::Partition;
 use crate::vfs::Runtime;
 use crate::vfs::sim::{Fault, Keep, Op, Rule};
-use crate::{Tuning, Compression, Db, Keyspace, Options, SecondaryOptions};
+use crate::{Compression, Db, Keyspace, Options, SecondaryOptions, Tuning};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 fn roomy() -> Options {
-    let options = small().tuning(Tuning::default().memtable_bytes(1 << 20)).memory_budget(64 << 20);
-    options.tuning(Tuning::default().unsorted_bytes(4 << 20).partition_bytes(64 << 20))
+    let options = small()
+        .tuning(Tuning::default().memtable_bytes(1 << 20))
+        .memory_budget(64 << 20);
+    options.tuning(
+        Tuning::default()
+            .unsorted_bytes(4 << 20)
+            .partition_bytes(64 << 20),
+    )
 }
 
 fn keyspaces(db: &Db, count: usize) -> Vec<Keyspace> {
@@ -468,7 +474,11 @@ fn of_collections_that_share_a_file_none_is_listed_if_one_fails() {
 #[test]
 fn of_collections_whose_first_file_cannot_be_ended_none_is_listed() {
     let machine = Machine::new(70);
-    let (db, _) = machine.open(roomy().max_space_amp(100.0).tuning(Tuning::default().unsorted_bytes(64 << 10)));
+    let (db, _) = machine.open(
+        roomy()
+            .max_space_amp(100.0)
+            .tuning(Tuning::default().unsorted_bytes(64 << 10)),
+    );
     let plans = littered_keyspaces(&db);
     let (before, files) = (record_files(&db), machine.disk.file_names());
     let rule = Rule::new(Fault::Fail(io::ErrorKind::Other)).on(&[Op::Finish]);

@@ -4,7 +4,7 @@ use crate::base::keys::SeqNo;
 use crate::engine::tests::{Machine, Model, small};
 use crate::partition::Visibility;
 use crate::vfs::Runtime;
-use crate::{Tuning, Batch, Bytes, Db, Options, Result, Snapshot, WriteOptions};
+use crate::{Batch, Bytes, Db, Options, Result, Snapshot, Tuning, WriteOptions};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::ops::Bound;
@@ -194,7 +194,8 @@ impl Story {
 
 fn run(seed: u64, memtable_bytes: u64) -> usize {
     let machine = Machine::new(seed);
-    let (db, runtime) = machine.open(options().tuning(Tuning::default().memtable_bytes(memtable_bytes)));
+    let (db, runtime) =
+        machine.open(options().tuning(Tuning::default().memtable_bytes(memtable_bytes)));
     let mut rng = SmallRng::seed_from_u64(seed);
     let mut story = Story {
         db,
