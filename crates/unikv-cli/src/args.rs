@@ -217,9 +217,10 @@ impl DirArg {
         let options = Options::default()
             .publish_stats(PUBLISH_EVERY)
             .durability(Durability::Sync);
-        match creates {
-            true => opening::open(&self.dir, options),
-            false => opening::open_existing(&self.dir, options),
+        if creates {
+            opening::open(&self.dir, options)
+        } else {
+            opening::open_existing(&self.dir, options)
         }
     }
 }

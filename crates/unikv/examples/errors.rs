@@ -2,20 +2,18 @@
 
 use unikv::{Db, ErrorKind, Options, WriteOptions};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> unikv::Result<()> {
     let db = match Db::open("errors.db", Options::default()) {
-        Ok(db) => db,
-        Err(error) if error.kind() == ErrorKind::Locked => return Ok(println!("{error}")),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind() == ErrorKind::Locked => {
+            println!("{error}");
+            return Ok(());
+        }
+        opened => opened?,
     };
-    let too_long = db.put(vec![0; 100_000], "value").unwrap_err();
-    assert_eq!(too_long.kind(), ErrorKind::InvalidArgument);
-    println!(
-        "what: {}; what to do: {}",
-        too_long.what(),
-        too_long.remedy()
-    );
-
+    if let Err(error) = db.put(vec![0; 100_000], "value") {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        println!("what: {}; what to do: {}", error.what(), error.remedy());
+    }
     match db.put_with("apple", "red", WriteOptions::default().no_wait(true)) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => println!("later, then"),
         written => written?,

@@ -22,9 +22,10 @@ impl Engine for UniKv {
     type Setup = Options;
 
     fn open(dir: &Path, setup: &Options, create: bool) -> Result<UniKv, Failure> {
-        let opened = match create {
-            true => Db::open(dir, setup.clone()),
-            false => Db::open_existing(dir, setup.clone()),
+        let opened = if create {
+            Db::open(dir, setup.clone())
+        } else {
+            Db::open_existing(dir, setup.clone())
         };
         opened.map(UniKv).map_err(Failure::engine)
     }

@@ -36,9 +36,10 @@ impl Ingest {
         // A new database has the default keyspace alone.
         let may_create = self.keyspace.is_default();
         let options = self.engine.options()?;
-        let db = match may_create {
-            true => opening::open(&self.dir.dir, options)?,
-            false => opening::open_existing(&self.dir.dir, options)?,
+        let db = if may_create {
+            opening::open(&self.dir.dir, options)?
+        } else {
+            opening::open_existing(&self.dir.dir, options)?
         };
         let keyspace = self.keyspace.find(&db)?;
         let mut ingest = keyspace.ingest()?;

@@ -47,9 +47,10 @@ impl Load {
         // A new database has the default keyspace alone.
         let may_create = only.is_none_or(|name| name == DEFAULT_KEYSPACE);
         let options = self.engine.options()?;
-        let db = match may_create {
-            true => opening::open(&self.dir.dir, options)?,
-            false => opening::open_existing(&self.dir.dir, options)?,
+        let db = if may_create {
+            opening::open(&self.dir.dir, options)?
+        } else {
+            opening::open_existing(&self.dir.dir, options)?
         };
         let loader = Loader::new(&db, only)?;
         let loaded = loader.load(lines)?;

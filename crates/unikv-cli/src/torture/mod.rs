@@ -152,9 +152,10 @@ impl Torture {
         let oracle = Oracle::open(self.threads, keys_per_thread, amp, self.expect.as_deref())?;
         let oracle = Arc::new(oracle);
         let options = self.engine.options()?;
-        let db = match oracle.continued {
-            true => opening::open(&self.dir, options)?,
-            false => opening::create_new(&self.dir, options)?,
+        let db = if oracle.continued {
+            opening::open(&self.dir, options)?
+        } else {
+            opening::create_new(&self.dir, options)?
         };
         self.say(
             || json!({ "event": "opened", "recovery": recovery_to_json(db.recovery()) }),

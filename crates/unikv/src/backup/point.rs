@@ -95,7 +95,7 @@ impl Point {
         line(format_args!("time {}", self.time_ms));
         line(format_args!("seq {}", self.seq));
         if let Some(commit_tag) = &self.commit_tag {
-            line(format_args!("mark {}", hex(commit_tag)));
+            line(format_args!("commit_tag {}", hex(commit_tag)));
         }
         for PointFile {
             name,
@@ -302,7 +302,7 @@ mod tests {
             "data /000012.rec 1 00000000 0000000000000001",
             "data 000012.rec 1 0000 0000000000000001",
             "data 000012.rec -1 00000000 0000000000000001",
-            "mark 123",
+            "commit_tag 123",
             "database 00",
             "seq x",
         ] {

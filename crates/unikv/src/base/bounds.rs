@@ -25,16 +25,13 @@ impl KeyBounds for RangeFull {
 /// All keys that begin with some bytes, wherever a range of keys is taken.
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("unikv-prefix-{}", std::process::id()));
-/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// # let db = unikv::Db::in_memory(unikv::Options::default())?;
 /// use unikv::Prefix;
 ///
 /// db.put("user/1", "Ada")?;
 /// db.put("user/2", "Bob")?;
 /// db.put("visit/1", "Ada")?;
 /// assert_eq!(db.keys(Prefix::new("user/")).count(), 2);
-/// # db.close()?;
-/// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

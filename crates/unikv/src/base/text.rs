@@ -38,6 +38,11 @@ impl fmt::Display for Count {
     }
 }
 
+/// A line of a table with two columns.
+pub(crate) fn line(f: &mut fmt::Formatter<'_>, what: &str, text: impl fmt::Display) -> fmt::Result {
+    writeln!(f, "{what:<14}{text}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

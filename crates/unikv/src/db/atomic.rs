@@ -17,14 +17,10 @@ macro_rules! changes {
             /// [`Keyspace::get`](crate::Keyspace::get).
             ///
             /// ```
-            /// # let name = format!("unikv-swap-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// assert!(db.compare_and_swap("owner", None, Some(b"me"))?.is_ok());
             /// let there = db.compare_and_swap("owner", None, Some(b"you"))?.unwrap_err();
             /// assert_eq!(there.actual.as_deref(), Some(&b"me"[..]));
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn compare_and_swap(
@@ -42,16 +38,12 @@ macro_rules! changes {
             /// [`Keyspace::get`](crate::Keyspace::get).
             ///
             /// ```
-            /// # let name = format!("unikv-update-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// let append = |value: Option<&[u8]>| {
             ///     Some([value.unwrap_or_default(), b"!"].concat())
             /// };
             /// db.update_with("greeting", append)?;
             /// assert_eq!(db.update_with("greeting", append)?.as_deref(), Some(&b"!!"[..]));
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn update_with(
@@ -79,17 +71,13 @@ macro_rules! changes {
             /// before.
             ///
             /// ```
-            /// # let name = format!("unikv-pop-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// let jobs = db.keyspace("jobs", unikv::KeyspaceOptions::default())?;
             /// jobs.put("1", "sweep")?;
             /// jobs.put("2", "cook")?;
             /// let (key, job) = jobs.pop_first()?.expect("a job");
             /// assert_eq!((&key[..], &job[..]), (&b"1"[..], &b"sweep"[..]));
             /// assert_eq!(jobs.range(..).count(), 1);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             ///

@@ -28,8 +28,7 @@ use std::time::Duration;
 /// [`ErrorKind::NoSuchKeyspace`](crate::ErrorKind::NoSuchKeyspace).
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("unikv-keyspace-{}", std::process::id()));
-/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// # let db = unikv::Db::in_memory(unikv::Options::default())?;
 /// use unikv::{Batch, KeyspaceOptions};
 ///
 /// let users = db.keyspace("users", KeyspaceOptions::default())?;
@@ -42,8 +41,6 @@ use std::time::Duration;
 /// assert_eq!(db.get("7")?, None, "the default keyspace is another one");
 /// users.drop_keyspace()?;
 /// assert_eq!(db.keyspaces(), ["default", "mails"]);
-/// # db.close()?;
-/// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
 #[derive(Clone)]

@@ -37,12 +37,9 @@ mod sealed {
 ///     }
 ///     Ok(bytes)
 /// }
-/// # let dir = std::env::temp_dir().join(format!("unikv-readable-{}", std::process::id()));
-/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// # let db = unikv::Db::in_memory(unikv::Options::default())?;
 /// # db.put("apple", "red")?;
 /// assert_eq!((total(&db)?, total(&db.snapshot())?), (3, 3));
-/// # db.close()?;
-/// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
 pub trait Readable: sealed::Sealed {

@@ -41,8 +41,7 @@ use std::time::{Duration, SystemTime};
 /// nothing else changes.
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("unikv-transaction-{}", std::process::id()));
-/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// # let db = unikv::Db::in_memory(unikv::Options::default())?;
 /// db.put("from", "90")?;
 /// let mut transaction = db.begin();
 /// assert_eq!(transaction.get("from")?.as_deref(), Some(&b"90"[..]));
@@ -51,8 +50,6 @@ use std::time::{Duration, SystemTime};
 /// assert_eq!(db.get("to")?, None, "nobody sees it yet");
 /// transaction.commit()?;
 /// assert_eq!(db.get("to")?.as_deref(), Some(&b"10"[..]));
-/// # db.close()?;
-/// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
 pub struct Transaction(Txn);
@@ -91,8 +88,7 @@ impl Db {
     /// [`Transaction::commit`].
     ///
     /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-transact-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
     /// db.put("stock", [3])?;
     /// let sold = db.transact(|transaction| {
     ///     let stock = transaction.get("stock")?.map_or(0, |value| value[0]);
@@ -102,8 +98,6 @@ impl Db {
     ///     unikv::Result::Ok(stock > 0)
     /// })?;
     /// assert!(sold);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
     pub fn transact<T, E: From<Error>>(

@@ -67,16 +67,12 @@ macro_rules! writes {
             /// keyspace go to this one.
             ///
             /// ```
-            /// # let name = format!("unikv-write-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// let users = db.keyspace("users", unikv::KeyspaceOptions::default())?;
             /// let mut batch = unikv::Batch::new();
             /// batch.put("7", "Ada").delete("8");
             /// users.write(&batch)?;
             /// assert_eq!(users.get("7")?.as_deref(), Some(&b"Ada"[..]));
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             ///
@@ -103,16 +99,12 @@ macro_rules! writes {
             /// rest when it is merged. Meanwhile scans pass over it in one step for each file.
             ///
             /// ```
-            /// # let name = format!("unikv-deletes-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// for day in 1..=30 {
             ///     db.put(format!("2025-06-{day:02}"), "…")?;
             /// }
             /// db.delete_range("2025-06-01".."2025-06-30")?;
             /// assert_eq!(db.range(..).count(), 1);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             ///
@@ -152,16 +144,12 @@ macro_rules! writes {
             /// database waits for it.
             ///
             /// ```
-            /// # let name = format!("unikv-reader-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// use std::io::Read;
             ///
             /// let film = std::io::repeat(7).take(1 << 20);
             /// db.put_reader("film", film, None)?;
             /// assert_eq!(db.value_len("film")?, Some(1 << 20));
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             ///
@@ -201,9 +189,7 @@ macro_rules! writes {
             /// `NoSuchKeyspace`, `Closed`.
             ///
             /// ```
-            /// # let name = format!("unikv-ingest-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// db.put("banana", "yellow")?;
             /// let mut fruit = db.ingest()?;
             /// fruit.put("apple", "red")?;
@@ -213,8 +199,6 @@ macro_rules! writes {
             /// assert_eq!(fruit.commit()?, 3);
             /// assert_eq!(db.get("apple")?.as_deref(), Some(&b"red"[..]));
             /// assert_eq!(db.get("banana")?, None);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn ingest(&self) -> Result<Ingest<'_>> {
@@ -254,9 +238,7 @@ macro_rules! writes {
             /// is usual:
             ///
             /// ```
-            /// # let name = format!("unikv-sorted-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// use std::time::{Duration, SystemTime};
             /// use unikv::{Expiry, Ttl};
             ///
@@ -265,8 +247,6 @@ macro_rules! writes {
             /// db.ingest_sorted(sessions.map(unikv::Result::Ok), None)?;
             /// assert!(matches!(db.ttl("1")?, Some(Ttl::Remaining(_))));
             /// assert_eq!(db.ttl("2")?, Some(Ttl::Never));
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn ingest_sorted<T: SortedEntry, E: From<Error>>(
@@ -290,9 +270,7 @@ macro_rules! writes {
             /// [`Keyspace::expire`](crate::Keyspace::expire).
             ///
             /// ```
-            /// # let name = format!("unikv-expire-{}", std::process::id());
-            /// # let dir = std::env::temp_dir().join(name);
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// use std::time::{Duration, SystemTime};
             ///
             /// db.put("session", "Ada")?;
@@ -301,8 +279,6 @@ macro_rules! writes {
             /// assert!(db.expire_at("session", SystemTime::now() - hour)?);
             /// assert_eq!(db.get("session")?, None);
             /// assert!(!db.expire("session", hour)?, "it is not there any more");
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn expire_at(&self, key: impl AsRef<[u8]>, time: SystemTime) -> Result<bool> {

@@ -5,12 +5,11 @@
 //! - Each opening makes a page before it changes anything else that a secondary reads, and holds it
 //!   as long as it may write. Until it is done the page says that nothing is published.
 //! - What stands in a page that nobody holds means nothing.
-//! - Stored last is what depends on the others: an edit when it is durable and its view is
-//!   published; a number after the writer has published it and the edits of which it depends. So
-//!   with the edits, and then a number, a secondary's tables hold no write that is not visible.
+//! - An edit is stored when it is durable and its view is published; a number after that of the
+//!   writer, and the edits on which it depends. So the tables of a secondary that reads the edits,
+//!   and then a number, hold no write that is not visible.
 //! - Files that an edit drops, segments of the log among them, go after it is published.
-//!
-//! Locks: stores are made under the commit lock (numbers) and the catalog's (edits).
+//! - Stores are made under the commit lock (numbers) and the catalog's (edits).
 
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::file_names;

@@ -57,8 +57,7 @@ impl KeyspaceOptions {
     /// [`Duration::MAX`].
     ///
     /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-default-ttl-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
     /// use std::time::Duration;
     /// use unikv::{KeyspaceOptions, Ttl};
     ///
@@ -66,8 +65,6 @@ impl KeyspaceOptions {
     /// let sessions = db.keyspace("sessions", day)?;
     /// sessions.put("7", "Ada")?;
     /// assert!(matches!(sessions.ttl("7")?, Some(Ttl::Remaining(_))));
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
     #[must_use]

@@ -7,8 +7,7 @@ use std::time::Duration;
 /// How one `get`, iterator or cursor reads, where the defaults do not serve.
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("unikv-read-options-{}", std::process::id()));
-/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// # let db = unikv::Db::in_memory(unikv::Options::default())?;
 /// use unikv::{Prefix, ReadOptions};
 ///
 /// db.put("user/1", "Ada")?;
@@ -18,8 +17,6 @@ use std::time::Duration;
 /// assert_eq!(db.iter_with(&once).count(), 2);
 /// let users = once.range(Prefix::new("user/"));
 /// assert_eq!(db.iter_with(&users).count(), 1);
-/// # db.close()?;
-/// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use std::time::Duration;
 /// will do where that is all there is to say.
 ///
 /// ```
-/// # let dir = std::env::temp_dir().join(format!("unikv-write-{}", std::process::id()));
-/// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+/// # let db = unikv::Db::in_memory(unikv::Options::default())?;
 /// use unikv::{Durability, ErrorKind, WriteOptions};
 ///
 /// db.put_with("balance", "90", Durability::Sync)?;
@@ -16,8 +15,6 @@ use std::time::Duration;
 ///     Err(error) if error.kind() == ErrorKind::WouldBlock => {} // Leave it, or try again later.
 ///     written => written?,
 /// }
-/// # db.close()?;
-/// # unikv::Db::destroy(&dir)?;
 /// # unikv::Result::Ok(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,8 +57,7 @@ impl WriteOptions {
     /// [`Duration::MAX`] writes what stays in a keyspace with a default.
     ///
     /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-ttl-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
     /// use std::time::Duration;
     /// use unikv::{Ttl, WriteOptions};
     ///
@@ -70,8 +66,6 @@ impl WriteOptions {
     /// assert!(matches!(db.ttl("session")?, Some(Ttl::Remaining(left)) if left.as_secs() <= 3600));
     /// db.persist("session")?;
     /// assert_eq!(db.ttl("session")?, Some(Ttl::Never));
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
     #[must_use]

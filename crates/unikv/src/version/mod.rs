@@ -4,7 +4,6 @@
 mod apply;
 pub(crate) mod edit;
 pub(crate) mod file_names;
-pub(crate) mod foreign;
 mod generation;
 mod ingested;
 pub(crate) mod keyspaces;

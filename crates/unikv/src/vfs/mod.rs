@@ -360,7 +360,8 @@ pub(crate) fn wait_for<T>(event: &dyn Event, mut look: impl FnMut() -> Option<T>
 }
 
 /// The file system and the runtime that a database runs on: [`Options::env`](crate::Options::env).
-/// What is done with a database as a whole elsewhere than on the system's files is a method of this.
+/// What is done with a database as a whole elsewhere than on the system's files is a method of
+/// this.
 #[derive(Clone, Debug)]
 pub struct Env {
     /// Where files live.

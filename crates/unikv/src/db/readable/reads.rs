@@ -50,13 +50,10 @@ macro_rules! reads {
             /// Errors as [`Db::get`](crate::Db::get).
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-with-value-{}", std::process::id()));
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// db.put("apple", "red")?;
             /// assert_eq!(db.with_value("apple", |value| value.len())?, Some(3));
             /// assert_eq!(db.with_value("banana", |value| value.len())?, None);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn with_value<T>(
@@ -112,14 +109,11 @@ macro_rules! reads {
             /// Errors as [`Db::get`](crate::Db::get), but none for damage in other chunks.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-get-range-{}", std::process::id()));
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// db.put("word", "range")?;
             /// assert_eq!(db.get_range("word", 3..10)?.as_deref(), Some(&b"ge"[..]));
             /// assert_eq!(db.get_range("word", 9..)?.as_deref(), Some(&b""[..]));
             /// assert_eq!(db.get_range("none", ..)?, None);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn get_range(
@@ -135,8 +129,7 @@ macro_rules! reads {
             /// [`Db::get`](crate::Db::get).
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-get-reader-{}", std::process::id()));
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// use std::io::{Read, Seek, SeekFrom};
             ///
             /// db.put("film", vec![7; 1 << 20])?;
@@ -145,9 +138,6 @@ macro_rules! reads {
             /// film.seek(SeekFrom::Start(500_000))?;
             /// film.read_exact(&mut frame)?;
             /// assert_eq!((frame, film.len()), ([7; 100], 1 << 20));
-            /// # drop(film);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # Ok::<_, Box<dyn std::error::Error>>(())
             /// ```
             pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueReader>> {
@@ -200,14 +190,11 @@ macro_rules! reads {
             /// The keys in `range`, in order. No record is read, only lists of keys.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-keys-{}", std::process::id()));
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// db.put("apple", "red")?;
             /// db.put("banana", "yellow")?;
             /// let keys: unikv::Result<Vec<_>> = db.keys(..).collect();
             /// assert_eq!(keys?, ["apple", "banana"]);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn keys(&self, range: impl KeyBounds) -> Keys {
@@ -218,8 +205,7 @@ macro_rules! reads {
             /// thread.
             ///
             /// ```
-            /// # let dir = std::env::temp_dir().join(format!("unikv-cursor-{}", std::process::id()));
-            /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+            /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
             /// db.put("apple", "red")?;
             /// db.put("banana", "yellow")?;
             /// let mut cursor = db.cursor();
@@ -228,9 +214,6 @@ macro_rules! reads {
             /// assert!(cursor.next()?);
             /// assert_eq!(cursor.value()?.as_deref(), Some(&b"yellow"[..]));
             /// assert!(!cursor.next()?);
-            /// # drop(cursor);
-            /// # db.close()?;
-            /// # unikv::Db::destroy(&dir)?;
             /// # unikv::Result::Ok(())
             /// ```
             pub fn cursor(&self) -> Cursor {

@@ -108,7 +108,7 @@ impl Records {
         let write = WalWrite {
             base_seq: self.base,
             count: self.count,
-            commit_tag: commit_tag,
+            commit_tag,
             ops: &self.ops,
         };
         if WalWriter::is_large(write.ops) {

@@ -6,6 +6,7 @@
 
 pub(crate) mod directory;
 mod first_writes;
+pub(crate) mod foreign;
 pub(crate) mod progress;
 pub(crate) mod recovery;
 pub(crate) mod stored_options;
@@ -44,7 +45,6 @@ use crate::partition::{Horizon, MemtableHandle, View};
 use crate::version::Version;
 use crate::version::edit::{PartitionMeta, VersionEdit};
 use crate::version::file_names::{self, DirSurvey};
-use crate::version::foreign;
 use crate::version::manifest::{Manifest, RecoveredManifest};
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;

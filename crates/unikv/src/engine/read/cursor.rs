@@ -203,8 +203,7 @@ impl Cursor {
     /// as [`Db::get`](crate::Db::get).
     ///
     /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-next-entry-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
     /// db.put("apple", "red")?;
     /// db.put("banana", "yellow")?;
     /// let (mut cursor, mut bytes) = (db.cursor(), 0);
@@ -212,25 +211,16 @@ impl Cursor {
     ///     bytes += key.len() + value.len();
     /// }
     /// assert_eq!(bytes, 20);
-    /// # drop(cursor);
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
     pub fn next_entry(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        match self.next()? {
-            true => self.entry(),
-            false => Ok(None),
-        }
+        if self.next()? { self.entry() } else { Ok(None) }
     }
 
     /// Moves to the entry before and lends it until the next call; `None` before the first one.
     /// Errors as [`Db::get`](crate::Db::get).
     pub fn prev_entry(&mut self) -> Result<Option<(&[u8], &[u8])>> {
-        match self.prev()? {
-            true => self.entry(),
-            false => Ok(None),
-        }
+        if self.prev()? { self.entry() } else { Ok(None) }
     }
 
     /// Shows the database as it is now, also if this is the cursor of a snapshot; a cursor of a

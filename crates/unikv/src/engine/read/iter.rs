@@ -8,6 +8,7 @@
 //! neighbours in one read. Entries gathered need no view.
 
 mod ahead;
+mod asked;
 mod below;
 pub(crate) mod emptied;
 mod end;
@@ -28,7 +29,6 @@ use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
 use crate::key_table::read_terms::{self, ReadTerms};
-use crate::options::ReadOptions;
 use below::{Entries, KeysAlone};
 use bytes::Bytes;
 use end::End;
@@ -70,7 +70,7 @@ pub struct Iter {
     /// What a transaction has written, over what is read.
     overlay: Option<Box<Overlay>>,
     /// What the caller asks of reads.
-    terms: Option<ReadTerms>,
+    terms: Option<Box<ReadTerms>>,
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
@@ -122,45 +122,6 @@ impl Iter {
         overlay.begin(&self.lower, &self.upper);
         self.overlay = Some(Box::new(overlay));
         self
-    }
-
-    /// Says how many entries are wanted, here and after each [`Iter::seek`], so that their values
-    /// are fetched at once and not in batches that grow. More may be taken, and fewer.
-    #[must_use]
-    pub fn expecting(mut self, entries: usize) -> Iter {
-        self.expected = Some(entries);
-        self.front.expect(entries);
-        self.back.expect(entries);
-        self
-    }
-
-    /// The same, as `options` say but for the range, which it has.
-    pub(crate) fn reading(mut self, options: &ReadOptions, terms: Option<ReadTerms>) -> Iter {
-        self.terms = terms;
-        if options.keys_only {
-            self.leave_values(true);
-            self.hands_out_values = false;
-        }
-        match options.read_ahead {
-            Some(entries) => self.expecting(entries),
-            None => self,
-        }
-    }
-
-    /// From the next batch on, values are left where they are, or are not.
-    pub(crate) fn leave_values(&mut self, leave: bool) {
-        self.keys_alone = leave;
-        self.front.leave_values(leave);
-        self.back.leave_values(leave);
-    }
-
-    fn new_end(&self) -> End {
-        let mut end = End::new(self.holder.moment().read().core.cache.buffers());
-        end.leave_values(self.keys_alone);
-        if let Some(entries) = self.expected {
-            end.expect(entries);
-        }
-        end
     }
 
     /// Moves the front to the first entry of the range at or after `key`, forward or back. Entries
@@ -384,12 +345,13 @@ impl Iter {
         // What was gathered before the closing is not handed out after it.
         let is_closed = self.holder.moment().read().core.is_closed();
         let closed = || Err(Error::closed());
-        let terms = self.terms.take();
-        let next = ReadTerms::within(terms.as_ref(), || match is_closed {
-            true => closed(),
-            false => next(self),
-        });
-        self.terms = terms;
+        let next = if is_closed {
+            closed()
+        } else if self.terms.is_none() {
+            next(self)
+        } else {
+            self.as_asked(next)
+        };
         self.end_if(next.is_err());
         let read = self.holder.moment().read();
         let why = |error| self.check_keyspace().err().unwrap_or(error);

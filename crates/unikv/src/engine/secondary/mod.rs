@@ -20,18 +20,19 @@ mod shared;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::base::sync::{ArcSwap, Mutex};
 use crate::engine::memory::MemoryStats;
 use crate::engine::open::directory::{hold, refuse_unfinished};
+use crate::engine::open::foreign;
 use crate::engine::secondary::progress::Progress;
 use crate::engine::secondary::shared::{Figures, Shared};
 use crate::engine::stats::{PartitionStats, partitions_of};
 use crate::error::{Error, Result};
 use crate::options::SecondaryOptions;
 use crate::version::file_names;
-use crate::version::foreign;
 use crate::vfs::{Env, Event, JoinHandle, Step, Worker};
 pub(crate) use shared::Shown;
 use std::path::Path;

@@ -50,13 +50,10 @@ impl Stats {
     /// Counters count from the opening.
     ///
     /// ```
-    /// # let dir = std::env::temp_dir().join(format!("unikv-prometheus-{}", std::process::id()));
-    /// # let db = unikv::Db::open(&dir, unikv::Options::default())?;
+    /// # let db = unikv::Db::in_memory(unikv::Options::default())?;
     /// db.put("key", "value")?;
     /// let text = db.stats().to_prometheus();
     /// assert!(text.contains("\nunikv_puts_total 1\n"));
-    /// # db.close()?;
-    /// # unikv::Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
     pub fn to_prometheus(&self) -> String {

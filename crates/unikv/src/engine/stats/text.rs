@@ -6,19 +6,14 @@ use super::pins::PinStats;
 use super::report::{CheckReport, Problem};
 use super::stalls::StallStats;
 use super::{PartitionStats, Stats};
-use crate::base::text::{Count, Size};
+use crate::base::text::{Count, Size, line};
 use crate::engine::health::JobError;
 use crate::engine::memory::MemoryStats;
-use crate::engine::secondary::SecondaryStats;
 use std::fmt;
 use std::time::Duration;
 
 /// Of lists, so many entries are shown.
 const MOST_SHOWN: usize = 10;
-
-fn line(f: &mut fmt::Formatter<'_>, what: &str, text: impl fmt::Display) -> fmt::Result {
-    writeln!(f, "{what:<14}{text}")
-}
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
@@ -253,36 +248,6 @@ impl fmt::Display for JobError {
             "{job}{of}, tried again {} times: {}",
             self.retries, self.message
         )
-    }
-}
-
-impl fmt::Display for SecondaryStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seq, lag) = (Count(self.seq), Count(self.lag));
-        line(
-            f,
-            "writes",
-            format_args!("up to number {seq}; {lag} more since"),
-        )?;
-        let writer = if self.has_writer {
-            "has the database open"
-        } else {
-            "is none"
-        };
-        let age = self.age.as_secs_f64();
-        line(f, "writer", format_args!("{writer}, {age:.1} s ago"))?;
-        let bytes = self.partitions.iter().map(|it| it.data_bytes).sum();
-        let (data, partitions) = (Size(bytes), self.partitions.len());
-        line(
-            f,
-            "data",
-            format_args!("{data} in {partitions} partitions, without what is in memtables"),
-        )?;
-        line(f, "memory", &self.memory)?;
-        match &self.error {
-            Some(error) => line(f, "FAILED", error),
-            None => Ok(()),
-        }
     }
 }
 

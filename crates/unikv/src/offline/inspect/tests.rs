@@ -142,7 +142,8 @@ fn every_kind_of_file_is_shown_whole() {
     );
     let record = "block, entry, file header, footer, index, properties, record";
     assert_eq!(whats("record file"), record);
-    assert!(whats("write-ahead log").contains("file header, mark, operation, segment start, "));
+    assert!(whats("write-ahead log").contains("durable point, "));
+    assert!(whats("write-ahead log").contains("file header, operation, segment start, "));
     assert!(whats("manifest").contains("+ key table, + partition, + record file, + table, "));
     let texts = |kind: &str| format!("{:?}", kinds[kind]);
     assert!(texts("write-ahead log").contains("\\\"x\\\""));

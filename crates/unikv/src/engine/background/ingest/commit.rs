@@ -105,7 +105,7 @@ impl Ingest<'_> {
         }
         let edit = VersionEdit {
             last_seq: Some(seq),
-            commit_tag: commit_tag,
+            commit_tag,
             record_files: plan.metas(first),
             tables: plan.places(&catalog.version, generation),
             wal_low_water: low_water,

@@ -169,8 +169,7 @@ fn a_reader_that_fails_leaves_nothing() {
         let ended = db.put_reader("key", &bytes[..], Some(len as u64 + 1));
         let error = ended.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
-        let source = std::error::Error::source(&error).unwrap();
-        let source = source.downcast_ref::<io::Error>().unwrap();
+        let source = error.io_error().unwrap();
         assert_eq!(source.kind(), io::ErrorKind::UnexpectedEof);
     }
     let too_long = db.put_reader("key", io::empty(), Some((1 << 30) + 1));

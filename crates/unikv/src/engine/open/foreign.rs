@@ -64,10 +64,8 @@ fn of_directory(vfs: &dyn Vfs, dir: &Path) -> Option<&'static Engine> {
     }
     if begins("CURRENT", b"MANIFEST-") {
         let is_rocksdb = |name: &String| name == "IDENTITY" || name.starts_with("OPTIONS-");
-        return Some(match names.iter().any(is_rocksdb) {
-            true => &ROCKSDB,
-            false => &LEVELDB,
-        });
+        let is_rocksdb = names.iter().any(is_rocksdb);
+        return Some(if is_rocksdb { &ROCKSDB } else { &LEVELDB });
     }
     let is_data = |name: &&String| *name == "data.mdb";
     of_file(vfs, &dir.join(names.iter().find(is_data)?))
