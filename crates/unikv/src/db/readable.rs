@@ -210,3 +210,6 @@ iterates!(
     Transaction,
     TransactionKeyspace<'_>
 );
+
+#[cfg(test)]
+mod tests;
