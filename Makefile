@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run test built-tests quick lint doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features bench-operations bench-waits instructions soak install capi-check python-check clean
+.PHONY: help run test built-tests quick lint api doc package kill-test full-disk-test seeded-bugs fuzz tsan strace-check model-check coverage bench bench-peers bench-features bench-operations bench-waits instructions soak install capi-check python-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,12 +28,13 @@ built-tests:
 quick: ## the tests of the engine alone
 	$(CARGO) test -p unikv-db --locked
 
-lint: ## formatting, clippy with warnings denied, layers and widths, words and links in the documents
+lint: ## formatting, clippy with warnings denied, layers and widths, the public interface, words and links in the documents
 	@scripts/check_links.sh
 	@scripts/check_words.sh
 	@echo "== formatting"
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --check --manifest-path crates/unikv-bench-peers/Cargo.toml
+	$(CARGO) fmt --check --manifest-path crates/unikv-api/Cargo.toml
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 	@echo "== clippy"
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -41,6 +42,11 @@ lint: ## formatting, clippy with warnings denied, layers and widths, words and l
 	$(CARGO) clippy -p unikv-db --all-targets --no-default-features --features tracing --locked -- -D warnings
 	@echo "== layers, lengths and widths"
 	$(CARGO) test -p unikv-db --locked --test layers --quiet
+	@echo "== public interface"
+	@CARGO="$(CARGO)" scripts/api.sh check
+
+api: ## write the public interface to docs/api.txt, and the help of the command to docs/help.txt
+	@CARGO="$(CARGO)" scripts/api.sh
 
 doc: ## build the documentation, warnings denied
 	@echo "== documentation"

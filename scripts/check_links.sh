@@ -10,8 +10,9 @@ anchors_of() {
 
 broken=0
 while IFS=: read -r document line target; do
-    target=${target#](}
+    target=${target#*](}
     target=${target%)}
+    target=${target#\[*\]: }
     # A link to a document reads as the document it links to.
     if [[ -L $document || -z $target || $target == *://* ]]; then continue; fi
     file=$document anchor=
@@ -24,5 +25,5 @@ while IFS=: read -r document line target; do
         echo "$document:$line: links to #$anchor, which $file has not" >&2
         broken=1
     fi
-done < <(git ls-files -z '*.md' | xargs -0 grep -HnoE '\]\([^)]*\)')
+done < <(git ls-files -z '*.md' | xargs -0 grep -HnoE '\]\([^)]*\)|^\[[^]^][^]]*\]: .*')
 exit "$broken"

@@ -26,7 +26,7 @@ Exit status:
   12  repair: something is lost, in doubt or uncertain; the rest is saved
   13  a bug of the engine: report it, with the message
   14  there is no keyspace of this name
-  15  follow: the changes after the token are not kept any more, or of another history";
+  15  changes: those after the token are not kept any more, or are of another history";
 
 /// The exit status of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,6 +45,8 @@
 //!   ([`Db::delete_range`]).
 //! - [`Db::check`] verifies every byte of a closed database, [`Db::repair`] salvages what is
 //!   intact of a damaged one, [`Db::stats`] shows the figures of an open one.
+//! - The [`guide`] says how to run a database: what to set, how to come from LevelDB or RocksDB,
+//!   and recipes.
 //!
 //! The engine's own threads do the flushing and merging. Files, threads and clocks are reached
 //! through [`vfs`] only, where a simulated machine can stand in.
@@ -118,10 +120,22 @@ mod testing;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// The recipes of the guide, compiled and run as tests.
-#[cfg(doctest)]
+// Markdown takes the first definition of a link. The file ends with definitions for a checkout, so
+// those here, for pages of documentation, come first.
+/// [C library]: #in-the-repository
+/// [Python package]: #in-the-repository
+/// [backups]: crate::backup
+/// [change feed]: crate::Db::changes_since
+/// [operations]: #in-the-repository
+/// [small values]: #in-the-repository
+///
 #[doc = include_str!("../guide.md")]
-struct Guide;
+///
+/// # In the repository
+/// The repository has more documents: the C library in `docs/c.md`, the Python package in
+/// `docs/python.md`, how to watch a database in `docs/operations.md`, the formats of its files in
+/// `docs/format.md`, and measurements in `docs/benchmarks/`.
+pub mod guide {}
 
 pub use base::bounds::{KeyBounds, Prefix};
 /// Mistakes to be made on demand, in the build that tests the tests.

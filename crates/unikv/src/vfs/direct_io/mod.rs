@@ -19,6 +19,7 @@ use std::io;
 pub const DIRECT_EXTRA_BYTES: usize = 3 * BLOCK_BYTES;
 
 /// One of the reads of [`Vfs::read_direct`](super::Vfs::read_direct).
+#[derive(Debug)]
 pub struct DirectRead<'a> {
     /// A file of the same file system.
     pub file: &'a dyn ReadFile,
