@@ -52,7 +52,7 @@ impl Reading {
     pub fn keyspace(&self, name: &str) -> Result<Snapshot, Failure> {
         let found = match self {
             Reading::Opened(db) => db.find_keyspace(name).map(|found| found.snapshot()),
-            Reading::Followed(secondary) => secondary.keyspace(name),
+            Reading::Followed(secondary) => secondary.find_keyspace(name),
         };
         found.ok_or_else(|| Failure::no_keyspace(name))
     }

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use unikv::{Change, ChangeOp, ChangesOptions, KeyspaceChange, Token, What};
+use unikv::{Change, ChangeKind, ChangeOp, ChangeToken, ChangesOptions, KeyspaceChange};
 
 /// How long it waits before it looks whether the user has pressed Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -24,7 +24,7 @@ pub(crate) struct Changes {
     kept: Mutex<Option<Change>>,
     /// Of the last change that was handed out. A thread that waits for changes has their lock most
     /// of the time.
-    token: Mutex<Token>,
+    token: Mutex<ChangeToken>,
     timeout: Option<Duration>,
     guard: Arc<Guard>,
 }
@@ -37,7 +37,7 @@ impl Changes {
         include_unsynced: bool,
         guard: &Arc<Guard>,
     ) -> PyResult<Changes> {
-        let token: Token = token.parse().map_err(Fault::from)?;
+        let token: ChangeToken = token.parse().map_err(Fault::from)?;
         let options = ChangesOptions::default().include_unsynced(include_unsynced);
         let changes = detached(py, || {
             Ok::<_, Fault>(guard.db()?.changes_with(token, options)?)
@@ -111,8 +111,8 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
     let classes = callbacks::module(py, "unikv._changes")?;
     let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
     let operations = PyList::empty(py);
-    match &change.what {
-        What::Write(all) => {
+    match &change.kind {
+        ChangeKind::Write(all) => {
             for op in all {
                 operations.append(match op {
                     ChangeOp::Put {
@@ -141,7 +141,7 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
                 })?;
             }
         }
-        What::Ingest {
+        ChangeKind::Ingest {
             keyspace,
             first,
             last,
@@ -149,12 +149,12 @@ fn to_python<'py>(py: Python<'py>, change: &Change) -> PyResult<Bound<'py, PyAny
             let class = classes.getattr("Ingest")?;
             operations.append(call_with(&class, (*keyspace, bytes(first), bytes(last)))?)?;
         }
-        What::Keyspace(change) => {
+        ChangeKind::Keyspace(change) => {
             let (event, number, name, now) = match change {
-                KeyspaceChange::Made { number, name } => ("made", number, Some(name), None),
+                KeyspaceChange::Created { number, name } => ("made", number, Some(name), None),
                 KeyspaceChange::Renamed { number, name } => ("renamed", number, Some(name), None),
                 KeyspaceChange::Options { number } => ("options", number, None, None),
-                KeyspaceChange::Emptied { number, now } => ("emptied", number, None, Some(*now)),
+                KeyspaceChange::Truncated { number, now } => ("emptied", number, None, Some(*now)),
                 KeyspaceChange::Dropped { number } => ("dropped", number, None, None),
                 other => unknown(other)?,
             };

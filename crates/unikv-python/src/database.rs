@@ -304,14 +304,18 @@ impl Database {
     /// A token of all that has been written so far, for `changes_since`. Needs the option
     /// `change_window_bytes`.
     #[getter]
-    fn token(&self) -> PyResult<String> {
-        Ok(self.db()?.token().map_err(Fault::from)?.to_string())
+    fn change_token(&self) -> PyResult<String> {
+        Ok(self.db()?.change_token().map_err(Fault::from)?.to_string())
     }
 
     /// The token of the oldest changes that are kept.
     #[getter]
-    fn oldest_token(&self) -> PyResult<String> {
-        Ok(self.db()?.oldest_token().map_err(Fault::from)?.to_string())
+    fn oldest_change_token(&self) -> PyResult<String> {
+        Ok(self
+            .db()?
+            .oldest_change_token()
+            .map_err(Fault::from)?
+            .to_string())
     }
 
     /// What has changed after a token, in the order of the writes: an iterator that waits for more,

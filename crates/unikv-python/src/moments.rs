@@ -51,7 +51,7 @@ impl Snapshot {
         let other = match &name {
             // As it was called at that moment; a secondary has no database to ask.
             Named::Name(name) => {
-                let other = held.get()?.keyspace_named(name);
+                let other = held.get()?.find_keyspace(name);
                 other.ok_or_else(|| missing(name))?
             }
             Named::Keyspace(_) => held.get()?.keyspace(&name.find(&base.guard)?),
@@ -137,7 +137,7 @@ impl Secondary {
     fn keyspace(slf: &Bound<'_, Secondary>, name: &str) -> PyResult<Py<Snapshot>> {
         let secondary = Secondary::held(slf)?.get()?;
         let snapshot = secondary
-            .keyspace(name)
+            .find_keyspace(name)
             .ok_or_else(|| crate::keyspace::missing(name))?;
         Snapshot::make(slf.py(), snapshot, &slf.as_super().get().guard)
     }

@@ -100,7 +100,7 @@ impl Writable {
         let bytes = blob.as_ref();
         let was_there = detached(py, || {
             let mut was_there = false;
-            on!(&self.target, to => to.update_with(bytes, |value| {
+            on!(&self.target, to => to.update(bytes, |value| {
                 was_there = value.is_some();
                 None
             }))?;
@@ -183,7 +183,7 @@ impl Writable {
         let bytes = blob.as_ref();
         let popped = detached(py, || {
             let mut popped = None;
-            on!(&self.target, to => to.update_with(bytes, |value| {
+            on!(&self.target, to => to.update(bytes, |value| {
                 popped = value.map(<[u8]>::to_vec);
                 None
             }))?;
@@ -206,10 +206,7 @@ impl Writable {
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let (key, default) = (key.as_ref(), default.as_ref());
         let or_default = |value: Option<&[u8]>| Some(value.unwrap_or(default).to_vec());
-        let value = detached(
-            py,
-            || on!(&self.target, to => to.update_with(key, or_default)),
-        )?;
+        let value = detached(py, || on!(&self.target, to => to.update(key, or_default)))?;
         Ok(value.map(|value| PyBytes::new(py, &value)))
     }
 

@@ -17,7 +17,8 @@ use crate::verify::{same_pairs, scan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use unikv::{
-    Change, ChangeOp, Changes, ChangesOptions, Db, ErrorKind, Keyspace, KeyspaceChange, Token, What,
+    Change, ChangeKind, ChangeOp, ChangeToken, Changes, ChangesOptions, Db, ErrorKind, Keyspace,
+    KeyspaceChange,
 };
 
 /// Of each keyspace by its number, the name and what it holds.
@@ -27,7 +28,7 @@ type Spaces = BTreeMap<u32, (String, State)>;
 #[derive(Clone, Debug)]
 pub struct Copy {
     /// Everything up to this has been applied.
-    pub token: Token,
+    pub token: ChangeToken,
     /// Whether it is shown what a power cut may take.
     pub unsynced: bool,
     /// It holds something that comes after its token.
@@ -65,7 +66,7 @@ pub struct Copies {
 
 /// Whether a database keeps no changes.
 pub fn is_off(db: &Db) -> bool {
-    matches!(db.token(), Err(error) if error.kind() == ErrorKind::InvalidArgument)
+    matches!(db.change_token(), Err(error) if error.kind() == ErrorKind::InvalidArgument)
 }
 
 fn all_spaces(db: &Db) -> impl Iterator<Item = (u32, String, Keyspace)> {
@@ -95,7 +96,7 @@ impl Copy {
     /// # Errors
     /// As those of scans.
     pub fn begin(db: &Db, unsynced: bool, with_expiries: bool) -> unikv::Result<Copy> {
-        let (token, spaces) = (db.token()?, contents(db, with_expiries)?);
+        let (token, spaces) = (db.change_token()?, contents(db, with_expiries)?);
         Ok(Copy {
             token,
             unsynced,
@@ -130,7 +131,7 @@ impl Copy {
     ) -> unikv::Result<Followed> {
         match self.apply_all(db, held, with_expiries) {
             Err(error) if error.kind() == ErrorKind::HistoryGone => {
-                let oldest = db.oldest_token()?;
+                let oldest = db.oldest_change_token()?;
                 assert!(
                     self.is_forgotten || may_lack || self.token.seq() < oldest.seq(),
                     "{} is refused, but the window begins at {oldest}: {error}",
@@ -175,9 +176,9 @@ impl Copy {
     }
 
     fn apply(&mut self, db: &Db, change: &Change, with_expiries: bool) -> unikv::Result<()> {
-        match &change.what {
-            What::Write(ops) => ops.iter().for_each(|op| self.apply_op(op)),
-            What::Ingest {
+        match &change.kind {
+            ChangeKind::Write(ops) => ops.iter().for_each(|op| self.apply_op(op)),
+            ChangeKind::Ingest {
                 keyspace,
                 first,
                 last,
@@ -185,7 +186,7 @@ impl Copy {
                 let range = (&first[..], &last[..]);
                 self.read_again(db, *keyspace, range, with_expiries)?;
             }
-            What::Keyspace(change) => self.apply_to_keyspaces(change),
+            ChangeKind::Keyspace(change) => self.apply_to_keyspaces(change),
             what => panic!("a change of a kind that is not known: {what:?}"),
         }
         if let Some(commit_tag) = &change.commit_tag {
@@ -226,7 +227,7 @@ impl Copy {
 
     fn apply_to_keyspaces(&mut self, change: &KeyspaceChange) {
         match change {
-            KeyspaceChange::Made { number, name } => {
+            KeyspaceChange::Created { number, name } => {
                 let old = self.spaces.insert(*number, (name.clone(), State::new()));
                 assert!(old.is_none(), "the number {number} is given twice");
             }
@@ -234,7 +235,7 @@ impl Copy {
                 let space = self.spaces.get_mut(number);
                 space.expect("it is there").0.clone_from(name);
             }
-            KeyspaceChange::Emptied { number, now } => {
+            KeyspaceChange::Truncated { number, now } => {
                 let (name, _) = self.spaces.remove(number).expect("it is there");
                 self.spaces.insert(*now, (name, State::new()));
             }
@@ -326,7 +327,7 @@ impl Copies {
             let Some(mut copy) = copy.as_deref().cloned() else {
                 continue;
             };
-            let last = db.token()?;
+            let last = db.change_token()?;
             let may_know_more = copy.unsynced && was_cut || copy.is_forgotten;
             assert!(
                 may_know_more || copy.token.seq() <= last.seq(),
@@ -348,12 +349,12 @@ impl Copies {
 
 /// Tokens that know of writes which a database does not have.
 #[derive(Debug)]
-pub struct Lost(Vec<Token>);
+pub struct Lost(Vec<ChangeToken>);
 
 impl Copies {
     /// The tokens that know of more than this database has.
     pub fn lost(&self, db: &Db) -> Lost {
-        let Ok(last) = db.token() else {
+        let Ok(last) = db.change_token() else {
             return Lost(Vec::new());
         };
         let all = [&self.eager, &self.durable, &self.late];

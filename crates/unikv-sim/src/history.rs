@@ -245,7 +245,7 @@ pub enum ExpiryOp {
     Persist(Option<usize>, Key),
     /// `increment`.
     Increment(Key, i64),
-    /// `update_with`: appends a byte to a value, or makes one of that byte.
+    /// `update`: appends a byte to a value, or makes one of that byte.
     Append(Key),
     /// `compare_and_swap`; `true`: the value that is there is expected.
     Swap(Key, Option<Value>, bool),

@@ -16,7 +16,7 @@ fn main() -> unikv::Result<()> {
     assert_eq!(visits, 400);
 
     // Any other change that depends on the value:
-    db.update_with("longest", |old| {
+    db.update("longest", |old| {
         let longest = old.map_or(0, <[u8]>::len).max(7);
         Some(vec![b'#'; longest])
     })?;

@@ -152,7 +152,9 @@ pub use db::secondary::Secondary;
 pub use db::snapshot::Snapshot;
 pub use db::transaction::{Transaction, TransactionKeyspace};
 pub use engine::background::ingest::entry::{Expiry, SortedEntry};
-pub use engine::changes::{Change, ChangeOp, Changes, ChangesOptions, KeyspaceChange, Token, What};
+pub use engine::changes::{
+    Change, ChangeKind, ChangeOp, ChangeToken, Changes, ChangesOptions, KeyspaceChange,
+};
 pub use engine::checkpoint::{Checkpoint, CheckpointFile};
 pub use engine::health::JobError;
 pub use engine::memory::MemoryStats;

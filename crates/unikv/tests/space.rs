@@ -125,7 +125,7 @@ fn a_change_window() {
         let (log, _) = listed(stage.dir);
         let most = window + 4 * MEMTABLE_BYTES;
         assert!((window / 8..=most).contains(&log), "{log}, at most {most}");
-        let oldest = stage.db.oldest_token().unwrap();
+        let oldest = stage.db.oldest_change_token().unwrap();
         let mut changes = stage.db.changes_since(oldest).unwrap();
         let mut seen = 0;
         while changes.try_next().unwrap().is_some() {

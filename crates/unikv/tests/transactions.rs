@@ -137,7 +137,7 @@ fn no_thread_that_counts_on_one_key_starves() {
                     for n in 0..EACH {
                         match n % 3 {
                             0 => drop(db.increment("counter", 1).unwrap()),
-                            1 => drop(db.update_with("counter", one_more).unwrap()),
+                            1 => drop(db.update("counter", one_more).unwrap()),
                             _ => db
                                 .transact(|transaction| {
                                     let n = transaction.get("counter")?;

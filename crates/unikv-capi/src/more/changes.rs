@@ -12,7 +12,7 @@ use crate::leveldb::batch::without_function;
 use crate::leveldb::database::Database;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::time::Duration;
-use unikv::{Change, ChangeOp, ChangesOptions, KeyspaceChange, Token, What};
+use unikv::{Change, ChangeKind, ChangeOp, ChangeToken, ChangesOptions, KeyspaceChange};
 
 const UNSYNCED: c_int = 1;
 
@@ -35,7 +35,7 @@ callbacks! {
          const char* name, size_t namelen)";
 }
 
-fn as_text(token: Token) -> CString {
+fn as_text(token: ChangeToken) -> CString {
     c_string(token.to_string().into_bytes())
 }
 
@@ -50,10 +50,10 @@ struct Functions {
 }
 
 impl Functions {
-    fn show(&self, what: &What) {
+    fn show(&self, what: &ChangeKind) {
         match what {
-            What::Write(ops) => ops.iter().for_each(|op| self.operation(op)),
-            What::Ingest {
+            ChangeKind::Write(ops) => ops.iter().for_each(|op| self.operation(op)),
+            ChangeKind::Ingest {
                 keyspace,
                 first,
                 last,
@@ -65,7 +65,7 @@ impl Functions {
                 last.as_ptr().cast(),
                 last.len(),
             ),
-            What::Keyspace(change) => self.keyspace(change),
+            ChangeKind::Keyspace(change) => self.keyspace(change),
             _ => {}
         }
     }
@@ -109,10 +109,10 @@ impl Functions {
 
     fn keyspace(&self, change: &KeyspaceChange) {
         let (what, number, now, name) = match change {
-            KeyspaceChange::Made { number, name } => (1, *number, *number, Some(name)),
+            KeyspaceChange::Created { number, name } => (1, *number, *number, Some(name)),
             KeyspaceChange::Renamed { number, name } => (2, *number, *number, Some(name)),
             KeyspaceChange::Options { number } => (3, *number, *number, None),
-            KeyspaceChange::Emptied { number, now } => (4, *number, *now, None),
+            KeyspaceChange::Truncated { number, now } => (4, *number, *now, None),
             KeyspaceChange::Dropped { number } => (5, *number, *number, None),
             _ => return,
         };
@@ -129,7 +129,7 @@ fn since(db: &Database, token: Option<&str>, flags: c_int) -> Outcome<Changes> {
     let db = db.db()?;
     let token = match token {
         Some(text) => text.parse()?,
-        None => db.token()?,
+        None => db.change_token()?,
     };
     let options = ChangesOptions::default().include_unsynced(flags & UNSYNCED != 0);
     Ok(Changes {
@@ -143,12 +143,12 @@ capi! { functions:
     /// The token of all that is visible now, as a text to be freed: what is written later comes
     /// after it. The database must keep changes (option `change_window_bytes`).
     fn unikv_token(db: Shared<Database>; errptr) -> *mut c_char {
-        malloc_copy(as_text(db.db()?.token()?).to_bytes())?
+        malloc_copy(as_text(db.db()?.change_token()?).to_bytes())?
     }
 
     /// The token after which all changes are kept that are kept at all, as `unikv_token`.
     fn unikv_oldest_token(db: Shared<Database>; errptr) -> *mut c_char {
-        malloc_copy(as_text(db.db()?.oldest_token()?).to_bytes())?
+        malloc_copy(as_text(db.db()?.oldest_change_token()?).to_bytes())?
     }
 
     /// The changes after a token, in all keyspaces, in the order of the writes; NULL stands for the
@@ -214,7 +214,7 @@ capi! { functions:
             keyspace: keyspace.ok_or_else(|| without_function("keyspaces"))?,
         };
         if let Some(change) = &changes.change {
-            functions.show(&change.what);
+            functions.show(&change.kind);
         }
     }
 }

@@ -48,7 +48,7 @@ impl KeyspaceOf {
         match &self.named {
             Named::Written(keyspace) => Ok(Source::Keyspace(keyspace)),
             Named::Followed(secondary, name) => {
-                let shown = secondary.keyspace(name).ok_or_else(|| is_gone(name))?;
+                let shown = secondary.find_keyspace(name).ok_or_else(|| is_gone(name))?;
                 Ok(Source::Snapshot(shown))
             }
         }
@@ -58,7 +58,7 @@ impl KeyspaceOf {
     pub(crate) fn at(&self, snapshot: &unikv::Snapshot) -> Outcome<unikv::Snapshot> {
         match &self.named {
             Named::Written(keyspace) => Ok(snapshot.keyspace(keyspace)),
-            Named::Followed(_, name) => snapshot.keyspace_named(name).ok_or_else(|| is_gone(name)),
+            Named::Followed(_, name) => snapshot.find_keyspace(name).ok_or_else(|| is_gone(name)),
         }
     }
 
@@ -91,7 +91,7 @@ fn hand_out(named: Named, database: &Database) -> New<Keyspace> {
 fn find(database: &Database, name: &str) -> Option<Named> {
     match database.source() {
         Source::Secondary(secondary) => {
-            let is_there = secondary.keyspace(name).is_some();
+            let is_there = secondary.find_keyspace(name).is_some();
             is_there.then(|| Named::Followed(secondary.clone(), name.to_owned()))
         }
         _ => database.db().ok()?.find_keyspace(name).map(Named::Written),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
-use unikv::{Change, ChangeOp, ChangesOptions, Db, KeyspaceChange, Token, What};
+use unikv::{Change, ChangeKind, ChangeOp, ChangeToken, ChangesOptions, Db, KeyspaceChange};
 
 /// `changes DIR`
 #[derive(Args)]
@@ -18,7 +18,7 @@ pub struct Changes {
     dir: DirArg,
     /// The token after which to begin, as it was printed; by default everything that is kept
     #[arg(long, value_name = "TOKEN")]
-    since: Option<Token>,
+    since: Option<ChangeToken>,
     /// Show also what a power cut could still take
     #[arg(long)]
     include_unsynced: bool,
@@ -37,7 +37,7 @@ impl Changes {
         let mut names = names(&db);
         let since = match self.since {
             Some(token) => token,
-            None => db.oldest_token()?,
+            None => db.oldest_change_token()?,
         };
         let options = ChangesOptions::default().include_unsynced(self.include_unsynced);
         let mut changes = db.changes_with(since, options)?;
@@ -80,14 +80,14 @@ fn names(db: &Db) -> Names {
 }
 
 fn note_names(names: &mut Names, change: &Change) {
-    let What::Keyspace(changed) = &change.what else {
+    let ChangeKind::Keyspace(changed) = &change.kind else {
         return;
     };
     match changed {
-        KeyspaceChange::Made { number, name } | KeyspaceChange::Renamed { number, name } => {
+        KeyspaceChange::Created { number, name } | KeyspaceChange::Renamed { number, name } => {
             names.insert(*number, name.clone());
         }
-        KeyspaceChange::Emptied { number, now } => {
+        KeyspaceChange::Truncated { number, now } => {
             if let Some(name) = names.get(number).cloned() {
                 names.insert(*now, name);
             }
@@ -117,8 +117,8 @@ fn print(names: &Names, change: &Change, out: &mut impl Write) -> io::Result<()>
         }
         out.write_all(b"\n")
     };
-    match &change.what {
-        What::Write(ops) => {
+    match &change.kind {
+        ChangeKind::Write(ops) => {
             for op in ops {
                 match op {
                     ChangeOp::Put {
@@ -140,12 +140,12 @@ fn print(names: &Names, change: &Change, out: &mut impl Write) -> io::Result<()>
                 }
             }
         }
-        What::Ingest {
+        ChangeKind::Ingest {
             keyspace,
             first,
             last,
         } => line(&["ingest"], *keyspace, &[first, last])?,
-        What::Keyspace(changed) => {
+        ChangeKind::Keyspace(changed) => {
             let (what, number) = of_keyspace(changed);
             line(&["keyspace", what], number, &[])?;
         }
@@ -163,10 +163,10 @@ fn print(names: &Names, change: &Change, out: &mut impl Write) -> io::Result<()>
 
 fn of_keyspace(changed: &KeyspaceChange) -> (&'static str, u32) {
     match changed {
-        KeyspaceChange::Made { number, .. } => ("made", *number),
+        KeyspaceChange::Created { number, .. } => ("made", *number),
         KeyspaceChange::Renamed { number, .. } => ("renamed", *number),
         KeyspaceChange::Options { number } => ("options", *number),
-        KeyspaceChange::Emptied { now, .. } => ("emptied", *now),
+        KeyspaceChange::Truncated { now, .. } => ("emptied", *now),
         KeyspaceChange::Dropped { number } => ("dropped", *number),
         _ => ("changed", 0),
     }
@@ -181,11 +181,11 @@ fn bytes(bytes: &[u8]) -> Value {
 }
 
 fn as_json(names: &Names, change: &Change) -> Value {
-    let what = match &change.what {
-        What::Write(ops) => json!({
+    let what = match &change.kind {
+        ChangeKind::Write(ops) => json!({
             "write": ops.iter().map(|op| op_as_json(names, op)).collect::<Vec<_>>(),
         }),
-        What::Ingest {
+        ChangeKind::Ingest {
             keyspace,
             first,
             last,
@@ -196,7 +196,7 @@ fn as_json(names: &Names, change: &Change) -> Value {
                 "last": bytes(last),
             },
         }),
-        What::Keyspace(changed) => {
+        ChangeKind::Keyspace(changed) => {
             let (what, number) = of_keyspace(changed);
             json!({ "keyspace": { "name": name(names, number), "number": number, "was": what } })
         }

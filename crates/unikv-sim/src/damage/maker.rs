@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unikv::vfs::Runtime;
 use unikv::vfs::sim::{Keep, SimRuntime, SimVfs};
-use unikv::{Batch, Clustering, Compression, Db, Durability, Snapshot, Token, WriteOptions};
+use unikv::{Batch, ChangeToken, Clustering, Compression, Db, Durability, Snapshot, WriteOptions};
 
 /// How the database is left.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ pub(super) struct Maker {
     /// The numbers that keyspaces have had, and their names.
     numbers: Vec<(u32, &'static str)>,
     /// After which the changes are read.
-    tokens: Vec<Token>,
+    tokens: Vec<ChangeToken>,
 }
 
 /// The least of everything, so that a few writes make many files.
@@ -238,7 +238,7 @@ impl Maker {
 
     /// The changes from here on are to be read from the change window.
     pub(super) fn note_token(&mut self) {
-        self.tokens.push(self.db().token().expect("a token"));
+        self.tokens.push(self.db().change_token().expect("a token"));
     }
 
     /// Lets snapshots of now be alive until the end.

@@ -8,21 +8,21 @@ use crate::verify;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use unikv::{Bytes, ChangesOptions, Db, Error, ErrorKind, Token};
+use unikv::{Bytes, ChangeToken, ChangesOptions, Db, Error, ErrorKind};
 
 /// A change with its number and commit tag.
-type Seen = (u64, Option<Bytes>, unikv::What);
+type Seen = (u64, Option<Bytes>, unikv::ChangeKind);
 
 /// What comes after a token.
 pub(super) struct Feed {
-    token: Token,
+    token: ChangeToken,
     changes: Vec<Seen>,
     /// The files that it is read from.
     files: BTreeSet<PathBuf>,
 }
 
 /// What the undamaged database shows after these tokens.
-pub(super) fn feeds_of(specimen: &Specimen, tokens: &[Token]) -> Vec<Feed> {
+pub(super) fn feeds_of(specimen: &Specimen, tokens: &[ChangeToken]) -> Vec<Feed> {
     let feeds = tokens.iter().map(|token| {
         let disk = specimen.disk.process_kill();
         let (db, _runtime) = verify::open_at(&disk, &specimen.config, 3, &specimen.oracle.times);
@@ -45,7 +45,7 @@ pub(super) fn feeds_of(specimen: &Specimen, tokens: &[Token]) -> Vec<Feed> {
 }
 
 /// All changes after a token, and why there are no more, if that is no end.
-fn read(db: &Db, token: Token) -> (Vec<Seen>, Option<Error>) {
+fn read(db: &Db, token: ChangeToken) -> (Vec<Seen>, Option<Error>) {
     let mut seen = Vec::new();
     let options = ChangesOptions::default().include_unsynced(true);
     let mut changes = match db.changes_with(token, options) {
@@ -54,7 +54,7 @@ fn read(db: &Db, token: Token) -> (Vec<Seen>, Option<Error>) {
     };
     loop {
         match changes.try_next() {
-            Ok(Some(change)) => seen.push((change.token.seq(), change.commit_tag, change.what)),
+            Ok(Some(change)) => seen.push((change.token.seq(), change.commit_tag, change.kind)),
             Ok(None) => return (seen, None),
             Err(error) => return (seen, Some(error)),
         }

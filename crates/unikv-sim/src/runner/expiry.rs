@@ -169,19 +169,12 @@ impl Runner {
         let after = appended(before.as_deref());
         let value = Bytes::from(after.clone()).until(self.kept(before.as_ref()));
         let call = |runner: &Runner| {
-            let made = runner
-                .db()
-                .update_with(key, |value| Some(appended(value)))?;
-            assert_eq!(made.as_deref(), Some(&after[..]), "update_with");
+            let made = runner.db().update(key, |value| Some(appended(value)))?;
+            assert_eq!(made.as_deref(), Some(&after[..]), "update");
             Ok(())
         };
         let syncs = self.config.syncs_every_write();
-        self.change(
-            "update_with",
-            vec![(key.0.clone(), Some(value))],
-            call,
-            syncs,
-        )?;
+        self.change("update", vec![(key.0.clone(), Some(value))], call, syncs)?;
         Ok(())
     }
 

@@ -45,7 +45,7 @@ fn state(of: &impl Readable) -> State {
 
 /// What a secondary shows.
 pub(crate) fn shown_by(secondary: &Secondary) -> Whole {
-    let shown = |name: &str| secondary.keyspace(name).expect("it is listed");
+    let shown = |name: &str| secondary.find_keyspace(name).expect("it is listed");
     whole(secondary.keyspaces(), |name| state(&shown(name)))
 }
 

@@ -42,16 +42,16 @@ macro_rules! changes {
             /// let append = |value: Option<&[u8]>| {
             ///     Some([value.unwrap_or_default(), b"!"].concat())
             /// };
-            /// db.update_with("greeting", append)?;
-            /// assert_eq!(db.update_with("greeting", append)?.as_deref(), Some(&b"!!"[..]));
+            /// db.update("greeting", append)?;
+            /// assert_eq!(db.update("greeting", append)?.as_deref(), Some(&b"!!"[..]));
             /// # unikv::Result::Ok(())
             /// ```
-            pub fn update_with(
+            pub fn update(
                 &self,
                 key: impl AsRef<[u8]>,
                 change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
             ) -> Result<Option<Bytes>> {
-                self.writer().update_with(key.as_ref(), change)
+                self.writer().update(key.as_ref(), change)
             }
 
             /// Adds `by` to the number that is the value of `key`, 8 bytes, little-endian; no value

@@ -1,7 +1,7 @@
 //! Following what changes.
 
 use crate::db::Db;
-use crate::engine::changes::{Changes, ChangesOptions, Token};
+use crate::engine::changes::{ChangeToken, Changes, ChangesOptions};
 use crate::error::Result;
 
 impl Db {
@@ -27,15 +27,15 @@ impl Db {
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("unikv-changes-{}", std::process::id()));
-    /// use unikv::{ChangeOp, Db, Options, What};
+    /// use unikv::{ChangeOp, Db, Options, ChangeKind};
     ///
     /// let db = Db::open(&dir, Options::default().change_window_bytes(64 << 20))?;
-    /// let mut changes = db.changes_since(db.token()?)?;
+    /// let mut changes = db.changes_since(db.change_token()?)?;
     /// db.put("apple", "red")?;
     /// assert_eq!(changes.try_next()?, None, "it is not durable");
     /// db.sync()?;
     /// let change = changes.try_next()?.expect("a change");
-    /// let What::Write(ops) = change.what else { panic!() };
+    /// let ChangeKind::Write(ops) = change.kind else { panic!() };
     /// assert!(matches!(&ops[..], [ChangeOp::Put { key, .. }] if key == "apple"));
     /// // Stored, it is where another process goes on.
     /// let token = change.token.to_string();
@@ -43,25 +43,25 @@ impl Db {
     /// # Db::destroy(&dir)?;
     /// # unikv::Result::Ok(())
     /// ```
-    pub fn changes_since(&self, token: Token) -> Result<Changes> {
+    pub fn changes_since(&self, token: ChangeToken) -> Result<Changes> {
         self.changes_with(token, ChangesOptions::default())
     }
 
     /// As [`Db::changes_since`], as `options` say. Errors as there.
-    pub fn changes_with(&self, token: Token, options: ChangesOptions) -> Result<Changes> {
+    pub fn changes_with(&self, token: ChangeToken, options: ChangesOptions) -> Result<Changes> {
         self.0.engine.changes.since(token, options)
     }
 
     /// The token after which all changes are kept that are kept at all. Errors as [`Db::token`].
-    pub fn oldest_token(&self) -> Result<Token> {
-        self.0.engine.changes.oldest_token()
+    pub fn oldest_change_token(&self) -> Result<ChangeToken> {
+        self.0.engine.changes.oldest_change_token()
     }
 
     /// The token of all that is visible now. What is written later comes after it.
     ///
     /// # Errors
     /// `InvalidArgument` if the database keeps no changes; `Closed`.
-    pub fn token(&self) -> Result<Token> {
+    pub fn change_token(&self) -> Result<ChangeToken> {
         self.0.engine.changes.token_of_now()
     }
 }

@@ -285,7 +285,7 @@ scoped!(Keyspace);
 
 impl Snapshot {
     /// The keyspace that has this name now, at the moment of the snapshot; `None` if none has it.
-    pub fn keyspace_named(&self, name: &str) -> Option<Snapshot> {
+    pub fn find_keyspace(&self, name: &str) -> Option<Snapshot> {
         let id = match name {
             DEFAULT_NAME => KeyspaceId::DEFAULT,
             name => {

@@ -136,8 +136,8 @@ impl Secondary {
 
     /// The keyspace of this name in the state that is shown now, if there is one; `default` is the
     /// one that the secondary itself reads.
-    pub fn keyspace(&self, name: &str) -> Option<Snapshot> {
-        self.snapshot().keyspace_named(name)
+    pub fn find_keyspace(&self, name: &str) -> Option<Snapshot> {
+        self.snapshot().find_keyspace(name)
     }
 
     /// The names of all keyspaces, in the order in which they were made; `default` is the first.

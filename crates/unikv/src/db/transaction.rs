@@ -160,6 +160,17 @@ impl Transaction {
         self.0.delete_range(KeyspaceId::DEFAULT, bounds)
     }
 
+    /// As [`Transaction::delete_prefix`], in the given keyspace.
+    pub fn delete_prefix_in(
+        &mut self,
+        keyspace: &Keyspace,
+        prefix: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        let keyspace = self.id_of(keyspace);
+        let bounds = |data| prefix_bounds(data, prefix.as_ref());
+        self.0.delete_range(keyspace, bounds)
+    }
+
     /// As [`Transaction::delete_range`], in the given keyspace.
     pub fn delete_range_in(&mut self, keyspace: &Keyspace, range: impl KeyBounds) -> Result<()> {
         let keyspace = self.id_of(keyspace);

@@ -98,12 +98,12 @@ impl<'a> Writer<'a> {
         single::compare_and_swap(self.handle, self.keyspace, key, expected, new)
     }
 
-    pub(crate) fn update_with(
+    pub(crate) fn update(
         &self,
         key: &[u8],
         change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
     ) -> Result<Option<Bytes>> {
-        single::update_with(self.handle, self.keyspace, key, change)
+        single::update(self.handle, self.keyspace, key, change)
     }
 
     pub(crate) fn increment(&self, key: &[u8], by: i64) -> Result<i64> {

@@ -63,7 +63,7 @@ pub enum Event {
         /// The partition that it worked on, as when it began.
         partition: Option<u64>,
         /// How long it took.
-        took: Duration,
+        elapsed: Duration,
         /// Bytes that it wrote to data files.
         bytes: u64,
     },
@@ -103,7 +103,7 @@ pub enum Event {
         /// What filled up when the slowdown began.
         cause: StallCause,
         /// How long writers paused now and then.
-        lasted: Duration,
+        elapsed: Duration,
     },
     /// A writer waits, and all others with it, since every memtable is full.
     #[non_exhaustive]
@@ -117,7 +117,7 @@ pub enum Event {
         /// What they waited for in the end.
         cause: StallCause,
         /// How long.
-        took: Duration,
+        elapsed: Duration,
     },
     /// The disk is full: puts are refused, reads and deletes go on.
     #[non_exhaustive]
@@ -129,7 +129,7 @@ pub enum Event {
     #[non_exhaustive]
     DiskFreed {
         /// How long the disk was full.
-        lasted: Duration,
+        elapsed: Duration,
     },
     /// Writing is suspended: a write or sync of the log or the manifest has failed.
     #[non_exhaustive]

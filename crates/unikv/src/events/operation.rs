@@ -88,7 +88,7 @@ pub struct SlowOperation {
     /// Its key, of a batch the first: up to 64 bytes. Empty where there is none.
     pub key: Vec<u8>,
     /// How long it took.
-    pub took: Duration,
+    pub elapsed: Duration,
     /// What of that it waited for; the rest was its own work and its reads of files.
     pub waited: Vec<(Wait, Duration)>,
 }

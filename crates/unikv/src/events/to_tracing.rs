@@ -46,9 +46,11 @@ impl EventListener for TracingListener {
             Event::JobEnded {
                 job,
                 partition,
-                took,
+                elapsed,
                 bytes,
-            } => debug!(target: "unikv", job, partition, took_us = micros(*took), bytes, "{name}"),
+            } => {
+                debug!(target: "unikv", job, partition, elapsed_us = micros(*elapsed), bytes, "{name}")
+            }
             Event::JobFailed {
                 job,
                 partition,
@@ -72,17 +74,17 @@ impl EventListener for TracingListener {
             Event::SlowdownBegan { cause } => {
                 info!(target: "unikv", cause = cause.name(), "{name}")
             }
-            Event::SlowdownEnded { cause, lasted } => {
-                let lasted_us = micros(*lasted);
-                info!(target: "unikv", cause = cause.name(), lasted_us, "{name}");
+            Event::SlowdownEnded { cause, elapsed } => {
+                let elapsed_us = micros(*elapsed);
+                info!(target: "unikv", cause = cause.name(), elapsed_us, "{name}");
             }
             Event::StallBegan { cause } => warn!(target: "unikv", cause = cause.name(), "{name}"),
-            Event::StallEnded { cause, took } => {
-                warn!(target: "unikv", cause = cause.name(), took_us = micros(*took), "{name}");
+            Event::StallEnded { cause, elapsed } => {
+                warn!(target: "unikv", cause = cause.name(), elapsed_us = micros(*elapsed), "{name}");
             }
             Event::DiskFull { error } => warn!(target: "unikv", %error, "{name}"),
-            Event::DiskFreed { lasted } => {
-                info!(target: "unikv", lasted_us = micros(*lasted), "{name}");
+            Event::DiskFreed { elapsed } => {
+                info!(target: "unikv", elapsed_us = micros(*elapsed), "{name}");
             }
             Event::WritesSuspended {
                 error,
@@ -94,7 +96,7 @@ impl EventListener for TracingListener {
                 operation = slow.operation.name(),
                 keyspace = slow.keyspace.as_deref(),
                 key = %slow.key.escape_ascii(),
-                took_us = micros(slow.took),
+                elapsed_us = micros(slow.elapsed),
                 waited = ?slow.waited,
                 "{name}"
             ),
@@ -153,7 +155,7 @@ mod tests {
             TracingListener.on_event(&Event::JobEnded {
                 job: "merge",
                 partition: Some(7),
-                took: Duration::from_millis(3),
+                elapsed: Duration::from_millis(3),
                 bytes: 11,
             });
             TracingListener.on_event(&Event::DiskFull {

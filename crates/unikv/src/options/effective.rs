@@ -1,6 +1,6 @@
 //! The options in effect, and which values of them are refused.
 
-use super::{Clustering, Durability, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES};
+use super::{Clustering, Durability, LEAST_MEMTABLE_BYTES, MOST_INLINE_BYTES, StoredOption};
 use crate::codec::Compression;
 use crate::error::{Error, Result};
 use crate::memtable::Lifetime;
@@ -54,10 +54,10 @@ pub struct EffectiveOptions {
     pub publish_stats: Option<Duration>,
     /// See [`Db::in_memory`](crate::Db::in_memory).
     pub in_memory: bool,
-    /// The names of the stored options that were set, at this opening or an earlier one, and that
+    /// The stored options that were set, at this opening or an earlier one, and that
     /// [`Options::unset`](super::Options::unset) makes the defaults again. The other stored options
     /// are the defaults.
-    pub set: Vec<&'static str>,
+    pub set: Vec<StoredOption>,
 }
 
 impl EffectiveOptions {

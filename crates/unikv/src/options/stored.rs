@@ -55,9 +55,9 @@ macro_rules! stored {
                 }
             }
 
-            /// The names of those that are set.
-            pub(crate) fn set(&self) -> Vec<&'static str> {
-                let set = [$(self.$name.is_some().then_some(stringify!($name)),)*];
+            /// Those that are set.
+            pub(crate) fn set(&self) -> Vec<StoredOption> {
+                let set = [$(self.$name.is_some().then_some(StoredOption::$variant),)*];
                 set.into_iter().flatten().collect()
             }
 

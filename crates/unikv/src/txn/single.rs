@@ -88,7 +88,7 @@ fn pause(handle: &Handle, tried: u32) {
 }
 
 /// Puts `change` of the key's value in its place, and returns what `change` does besides.
-fn update<T>(
+fn change_value<T>(
     handle: &Arc<Handle>,
     keyspace: KeyspaceId,
     key: &[u8],
@@ -156,7 +156,7 @@ pub(crate) fn compare_and_swap(
     new: Option<&[u8]>,
 ) -> Result<std::result::Result<(), Mismatch>> {
     let new = new.map(Bytes::copy_from_slice);
-    update(handle, keyspace, key, |actual| {
+    change_value(handle, keyspace, key, |actual| {
         if actual.as_deref() == expected {
             return Ok((Change::To(new.clone()), Ok(())));
         }
@@ -164,13 +164,13 @@ pub(crate) fn compare_and_swap(
     })
 }
 
-pub(crate) fn update_with(
+pub(crate) fn update(
     handle: &Arc<Handle>,
     keyspace: KeyspaceId,
     key: &[u8],
     mut change: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>,
 ) -> Result<Option<Bytes>> {
-    update(handle, keyspace, key, |before| {
+    change_value(handle, keyspace, key, |before| {
         let after = change(before.as_deref()).map(Bytes::from);
         Ok((Change::To(after.clone()), after))
     })
@@ -182,7 +182,7 @@ pub(crate) fn increment(
     key: &[u8],
     by: i64,
 ) -> Result<i64> {
-    update(handle, keyspace, key, |before| {
+    change_value(handle, keyspace, key, |before| {
         let before = before.as_deref().map_or(Ok(0), decode)?;
         let Some(after) = before.checked_add(by) else {
             let what = format!("{before} and {by} are more than 64 bits hold");

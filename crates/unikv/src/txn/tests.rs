@@ -373,7 +373,7 @@ fn what_is_run_again_goes_on_in_a_keyspace_that_was_emptied_meanwhile() {
         assert_eq!(space.get("key").unwrap().as_deref(), Some(&b"after"[..]));
     }
     let mut calls = 0;
-    let updated = space.update_with("key", |value| {
+    let updated = space.update("key", |value| {
         calls += 1;
         if calls == 1 {
             space.truncate().unwrap();
@@ -411,10 +411,10 @@ fn single_keys_are_swapped_updated_and_counted() {
     assert_eq!(db.get("k").unwrap(), None);
     let twice = |v: Option<&[u8]>| Some(v.map_or(b"x".to_vec(), |v| [v, v].concat()));
     for wanted in ["x", "xx", "xxxx"] {
-        let value = space.update_with("u", twice).unwrap();
+        let value = space.update("u", twice).unwrap();
         assert_eq!(value.as_deref(), Some(wanted.as_bytes()));
     }
-    assert_eq!(space.update_with("u", |_| None).unwrap(), None);
+    assert_eq!(space.update("u", |_| None).unwrap(), None);
     assert_eq!((space.iter().count(), db.iter().count()), (0, 0));
     assert_eq!(db.increment("n", i64::MAX).unwrap(), i64::MAX);
     let wrong =

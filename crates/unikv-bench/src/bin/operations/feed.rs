@@ -5,7 +5,7 @@ use crate::turns::{self, Setting};
 use std::cell::RefCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use unikv::{ChangeOp, ChangesOptions, Db, Options, What};
+use unikv::{ChangeKind, ChangeOp, ChangesOptions, Db, Options};
 use unikv_bench::Failure;
 use unikv_bench::run::remove_store;
 
@@ -68,7 +68,7 @@ pub fn run(dir: &Path, seconds: u64, rounds: usize) -> Outcome<Figures> {
 /// Reads changes as they are made; gives by how many it lags at the end.
 fn read_for(db: &Db, records: &Records, time: Duration) -> Outcome<u64> {
     let options = ChangesOptions::default().include_unsynced(true);
-    let token = db.token().map_err(Failure::engine)?;
+    let token = db.change_token().map_err(Failure::engine)?;
     let mut last = token.seq();
     let mut changes = db.changes_with(token, options).map_err(Failure::engine)?;
     let begin = Instant::now();
@@ -78,13 +78,13 @@ fn read_for(db: &Db, records: &Records, time: Duration) -> Outcome<u64> {
             last = checked(&change, records, last)?;
         }
     }
-    Ok(db.token().map_err(Failure::engine)?.seq() - last)
+    Ok(db.change_token().map_err(Failure::engine)?.seq() - last)
 }
 
 /// A change must be the one after `last`; gives its number.
 fn checked(change: &unikv::Change, records: &Records, last: u64) -> Outcome<u64> {
     let wrong = || Failure::verification(format!("{change:?} comes after {last}"));
-    let What::Write(ops) = &change.what else {
+    let ChangeKind::Write(ops) = &change.kind else {
         return Err(wrong());
     };
     for op in ops {
@@ -107,7 +107,7 @@ fn caught_up(dir: &Path, records: &Records) -> Outcome<String> {
     remove_store(&path)?;
     let options = Options::default().change_window_bytes(WINDOW);
     let db = Db::open(&path, options).map_err(Failure::engine)?;
-    let token = db.token().map_err(Failure::engine)?;
+    let token = db.change_token().map_err(Failure::engine)?;
     records.load(&db)?;
     db.sync().map_err(Failure::engine)?;
     let mut changes = db.changes_since(token).map_err(Failure::engine)?;

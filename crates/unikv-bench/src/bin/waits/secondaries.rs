@@ -51,7 +51,7 @@ fn secondary(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
         let begin = Instant::now();
         secondary.refresh().map_err(Failure::engine)?;
         times.push(begin.elapsed());
-        if secondary.keyspace(&format!("new {n}")).is_none() {
+        if secondary.find_keyspace(&format!("new {n}")).is_none() {
             return Err(Failure::verification("the new keyspace is not shown"));
         }
     }
@@ -65,7 +65,7 @@ fn secondary(path: &Path, count: u64, figures: &mut Figures) -> Outcome<()> {
 
 fn check(secondary: &Secondary, count: u64) -> Outcome<()> {
     for n in (0..count).step_by(97) {
-        let keyspace = secondary.keyspace(&format!("keyspace {n}"));
+        let keyspace = secondary.find_keyspace(&format!("keyspace {n}"));
         let keyspace = keyspace.ok_or_else(|| Failure::verification("a keyspace is missing"))?;
         let key = small::key(n * 5);
         let found = keyspace.get(key).map_err(Failure::engine)?;

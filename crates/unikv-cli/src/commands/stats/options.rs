@@ -62,14 +62,17 @@ fn rows(options: &EffectiveOptions) -> Vec<Row> {
 pub fn options_to_json(options: &EffectiveOptions) -> Value {
     let rows = rows(options).into_iter();
     let mut fields: Map<String, Value> = rows.map(|row| (row.key.to_owned(), row.value)).collect();
-    fields.insert("set".to_owned(), json!(options.set));
+    fields.insert(
+        "set".to_owned(),
+        json!(options.set.iter().map(|it| it.name()).collect::<Vec<_>>()),
+    );
     Value::Object(fields)
 }
 
 /// A line for each option: its value, and whether it was set.
 pub fn print_options(options: &EffectiveOptions, out: &mut dyn Write) -> io::Result<()> {
     for row in rows(options) {
-        let origin = if options.set.contains(&row.name) {
+        let origin = if options.set.iter().any(|it| it.name() == row.name) {
             "set"
         } else if FOLLOWING.contains(&row.name) {
             "default, follows memory_budget"

@@ -224,7 +224,7 @@ impl Background {
             events.emit(|| Event::JobEnded {
                 job: name,
                 partition,
-                took,
+                elapsed: took,
                 bytes,
             });
         }

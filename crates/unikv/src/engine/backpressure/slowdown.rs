@@ -30,7 +30,10 @@ impl Slowdown {
             (false, Some((cause, begin))) => {
                 *known = None;
                 let lasted = core.now().saturating_sub(begin);
-                core.events.emit(|| Event::SlowdownEnded { cause, lasted });
+                core.events.emit(|| Event::SlowdownEnded {
+                    cause,
+                    elapsed: lasted,
+                });
             }
             _ => {}
         }

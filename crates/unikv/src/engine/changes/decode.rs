@@ -1,6 +1,6 @@
 //! Changes, and how a record of the log becomes one.
 
-use super::token::Token;
+use super::token::ChangeToken;
 use crate::base::keys::{KEYSPACE_PREFIX_LEN, KeyspaceId, Kind, SeqNo};
 use crate::engine::core::Core;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::log::WalWrite;
 use crate::memtable::{BatchOp, OpsIter};
 use crate::record::External;
 use crate::record::pointed::check_pointed;
-use crate::version::edit::history::{ChangeKind, LoggedChange};
+use crate::version::edit::history::{ChangeKind as LoggedKind, LoggedChange};
 use bytes::Bytes;
 use std::path::Path;
 
@@ -17,18 +17,18 @@ use std::path::Path;
 #[non_exhaustive]
 pub struct Change {
     /// Everything up to this change has been seen.
-    pub token: Token,
+    pub token: ChangeToken,
     /// The commit tag that was committed with it
     /// ([`Batch::set_commit_tag`](crate::Batch::set_commit_tag)).
     pub commit_tag: Option<Bytes>,
     /// What has changed.
-    pub what: What,
+    pub kind: ChangeKind,
 }
 
 /// What a change is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum What {
+pub enum ChangeKind {
     /// The operations of a batch, in their order.
     Write(Vec<ChangeOp>),
     /// Sorted keys were ingested: all that the keyspace holds from `first` to `last` may be
@@ -85,8 +85,8 @@ pub enum ChangeOp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyspaceChange {
-    /// It was made.
-    Made {
+    /// It was created.
+    Created {
         /// Its number.
         number: u32,
         /// Its name.
@@ -105,7 +105,7 @@ pub enum KeyspaceChange {
         number: u32,
     },
     /// All its keys were removed, and it has another number from now on.
-    Emptied {
+    Truncated {
         /// The number that it had.
         number: u32,
         /// Its number from now on.
@@ -125,9 +125,9 @@ pub(super) fn bytes_of(change: &Change) -> usize {
         ChangeOp::Delete { key, .. } => key.len(),
         ChangeOp::DeleteRange { start, .. } => start.len(),
     };
-    let ops = match &change.what {
-        What::Write(ops) => ops.iter().map(of_op).sum::<usize>() + size_of_val(&ops[..]),
-        What::Ingest { .. } | What::Keyspace(_) => 0,
+    let ops = match &change.kind {
+        ChangeKind::Write(ops) => ops.iter().map(of_op).sum::<usize>() + size_of_val(&ops[..]),
+        ChangeKind::Ingest { .. } | ChangeKind::Keyspace(_) => 0,
     };
     size_of::<Change>() + ops
 }
@@ -136,7 +136,7 @@ pub(super) fn bytes_of(change: &Change) -> usize {
 pub(super) fn of_write(
     core: &Core,
     path: &Path,
-    token: Token,
+    token: ChangeToken,
     write: &WalWrite<'_>,
 ) -> Result<Change> {
     // An operation takes more than one byte.
@@ -152,7 +152,7 @@ pub(super) fn of_write(
     Ok(Change {
         token,
         commit_tag: write.commit_tag.map(Bytes::copy_from_slice),
-        what: What::Write(ops),
+        kind: ChangeKind::Write(ops),
     })
 }
 
@@ -198,12 +198,12 @@ fn large(core: &Core, path: &Path, seq: SeqNo, op: &BatchOp<'_>) -> Result<Bytes
 }
 
 /// What the manifest has of a change.
-pub(super) fn of_logged(token: Token, logged: &LoggedChange) -> Change {
+pub(super) fn of_logged(token: ChangeToken, logged: &LoggedChange) -> Change {
     let number = logged.keyspace;
     let name = || String::from_utf8_lossy(logged.name.as_deref().unwrap_or_default()).into_owned();
     let copy = |key: &Vec<u8>| Bytes::copy_from_slice(key);
-    let what = match (logged.kind, &logged.keys) {
-        (ChangeKind::Ingest, keys) => What::Ingest {
+    let kind = match (logged.kind, &logged.keys) {
+        (LoggedKind::Ingest, keys) => ChangeKind::Ingest {
             keyspace: number,
             first: keys
                 .as_ref()
@@ -214,26 +214,26 @@ pub(super) fn of_logged(token: Token, logged: &LoggedChange) -> Change {
                 .map(|(_, last)| copy(last))
                 .unwrap_or_default(),
         },
-        (kind, _) => What::Keyspace(match kind {
-            ChangeKind::Made => KeyspaceChange::Made {
+        (kind, _) => ChangeKind::Keyspace(match kind {
+            LoggedKind::Made => KeyspaceChange::Created {
                 number,
                 name: name(),
             },
-            ChangeKind::Renamed => KeyspaceChange::Renamed {
+            LoggedKind::Renamed => KeyspaceChange::Renamed {
                 number,
                 name: name(),
             },
-            ChangeKind::Emptied => KeyspaceChange::Emptied {
+            LoggedKind::Emptied => KeyspaceChange::Truncated {
                 number,
                 now: logged.now.unwrap_or(number),
             },
-            ChangeKind::Dropped => KeyspaceChange::Dropped { number },
-            ChangeKind::Options | ChangeKind::Ingest => KeyspaceChange::Options { number },
+            LoggedKind::Dropped => KeyspaceChange::Dropped { number },
+            LoggedKind::Options | LoggedKind::Ingest => KeyspaceChange::Options { number },
         }),
     };
     Change {
         token,
         commit_tag: logged.commit_tag.as_ref().map(copy),
-        what,
+        kind,
     }
 }

@@ -1,6 +1,6 @@
 //! Where tokens stand in this history. No locks.
 
-use super::token::Token;
+use super::token::ChangeToken;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
@@ -52,10 +52,10 @@ impl ChangeFeed {
     }
 
     /// The token of everything up to `seq`.
-    pub(crate) fn token(&self, seq: SeqNo) -> Result<Token> {
+    pub(crate) fn token(&self, seq: SeqNo) -> Result<ChangeToken> {
         self.core.check_open()?;
         match self.incarnation() {
-            Some(incarnation) => Ok(Token {
+            Some(incarnation) => Ok(ChangeToken {
                 incarnation,
                 seq: seq.0,
             }),
@@ -64,12 +64,12 @@ impl ChangeFeed {
     }
 
     /// The token of now.
-    pub(crate) fn token_of_now(&self) -> Result<Token> {
+    pub(crate) fn token_of_now(&self) -> Result<ChangeToken> {
         self.token(self.visible())
     }
 
     /// The token after which all is kept that is.
-    pub(crate) fn oldest_token(&self) -> Result<Token> {
+    pub(crate) fn oldest_change_token(&self) -> Result<ChangeToken> {
         let view = self.read.view.load();
         let history = view.version.counters.history.as_ref();
         let from = history.map(|history| history.from).unwrap_or_default();
@@ -81,7 +81,7 @@ impl ChangeFeed {
     }
 
     /// Where a reader of the feed with this token goes on.
-    pub(super) fn position(&self, token: Token) -> Result<SeqNo> {
+    pub(super) fn position(&self, token: ChangeToken) -> Result<SeqNo> {
         self.core.check_open()?;
         if self.incarnations.is_empty() {
             return Err(is_off());

@@ -6,7 +6,7 @@
 
 use super::decode::{Change, bytes_of, of_logged, of_write};
 use super::feed::ChangeFeed;
-use super::token::Token;
+use super::token::ChangeToken;
 use crate::base::file_header::HEADER_LEN;
 use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
@@ -72,7 +72,7 @@ impl ChangeFeed {
     /// The changes after a token.
     pub(crate) fn since(
         self: &Arc<Self>,
-        token: Token,
+        token: ChangeToken,
         options: ChangesOptions,
     ) -> Result<Changes> {
         let seq = self.position(token)?;
@@ -125,8 +125,8 @@ impl Changes {
     }
 
     /// Everything up to this token has been handed out.
-    pub fn token(&self) -> Token {
-        Token {
+    pub fn token(&self) -> ChangeToken {
+        ChangeToken {
             incarnation: self.feed.incarnation().unwrap_or_default(),
             seq: self.handed_out.0,
         }
@@ -180,8 +180,8 @@ impl Changes {
         bytes
     }
 
-    fn token_at(&self, seq: SeqNo) -> Token {
-        Token {
+    fn token_at(&self, seq: SeqNo) -> ChangeToken {
+        ChangeToken {
             seq: seq.0,
             ..self.token()
         }

@@ -16,10 +16,10 @@ mod feed;
 mod follow;
 mod token;
 
-pub use decode::{Change, ChangeOp, KeyspaceChange, What};
+pub use decode::{Change, ChangeKind, ChangeOp, KeyspaceChange};
 pub(crate) use feed::ChangeFeed;
 pub use follow::{Changes, ChangesOptions};
-pub use token::Token;
+pub use token::ChangeToken;
 
 #[cfg(test)]
 mod tests;

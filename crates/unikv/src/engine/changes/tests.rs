@@ -1,7 +1,7 @@
 //! A reader applies the changes to a copy, which must be what the database holds.
 
 use super::decode::of_write;
-use super::{Change, ChangeOp, Changes, ChangesOptions, KeyspaceChange, Token, What};
+use super::{Change, ChangeKind, ChangeOp, ChangeToken, Changes, ChangesOptions, KeyspaceChange};
 use crate::base::keys::SeqNo;
 use crate::engine::tests::{Machine, small};
 use crate::log::WalWrite;
@@ -22,7 +22,7 @@ type Spaces = BTreeMap<u32, (String, Map)>;
 
 #[derive(Clone, Debug)]
 struct FeedReader {
-    token: Token,
+    token: ChangeToken,
     spaces: Spaces,
     commit_tag: Option<Vec<u8>>,
     unsynced: bool,
@@ -47,7 +47,7 @@ impl FeedReader {
     fn begin(db: &Db, unsynced: bool) -> FeedReader {
         db.sync().unwrap();
         FeedReader {
-            token: db.token().unwrap(),
+            token: db.change_token().unwrap(),
             spaces: state(db),
             commit_tag: db.commit_tag().map(Vec::from),
             unsynced,
@@ -77,9 +77,9 @@ impl FeedReader {
         if let Some(commit_tag) = change.commit_tag {
             self.commit_tag = Some(commit_tag.to_vec());
         }
-        match change.what {
-            What::Write(ops) => ops.into_iter().for_each(|op| self.apply_op(op)),
-            What::Ingest {
+        match change.kind {
+            ChangeKind::Write(ops) => ops.into_iter().for_each(|op| self.apply_op(op)),
+            ChangeKind::Ingest {
                 keyspace,
                 first,
                 last,
@@ -97,20 +97,20 @@ impl FeedReader {
                     map.insert(key.to_vec(), value.to_vec());
                 }
             }
-            What::Keyspace(KeyspaceChange::Made { number, name }) => {
+            ChangeKind::Keyspace(KeyspaceChange::Created { number, name }) => {
                 self.spaces.insert(number, (name, Map::new()));
             }
-            What::Keyspace(KeyspaceChange::Renamed { number, name }) => {
+            ChangeKind::Keyspace(KeyspaceChange::Renamed { number, name }) => {
                 self.spaces.get_mut(&number).unwrap().0 = name;
             }
-            What::Keyspace(KeyspaceChange::Emptied { number, now }) => {
+            ChangeKind::Keyspace(KeyspaceChange::Truncated { number, now }) => {
                 let (name, _) = self.spaces.remove(&number).unwrap();
                 self.spaces.insert(now, (name, Map::new()));
             }
-            What::Keyspace(KeyspaceChange::Dropped { number }) => {
+            ChangeKind::Keyspace(KeyspaceChange::Dropped { number }) => {
                 self.spaces.remove(&number).unwrap();
             }
-            What::Keyspace(KeyspaceChange::Options { .. }) => {}
+            ChangeKind::Keyspace(KeyspaceChange::Options { .. }) => {}
         }
     }
 
@@ -254,7 +254,7 @@ fn a_copy_that_follows_is_what_the_database_is() {
         readers.iter_mut().for_each(|it| it.assert_same(&db));
         let mut late = first;
         late.assert_same(&db);
-        assert_eq!(late.token, db.token().unwrap());
+        assert_eq!(late.token, db.change_token().unwrap());
         seen += late.seen;
         assert!(db.stats().lifetime.flushes > 20);
     }
@@ -308,7 +308,7 @@ fn a_reader_that_lags_too_much_is_refused_and_never_wrong() {
 fn large_values_of_the_window_are_there_after_they_were_overwritten() {
     let machine = Machine::new(3);
     let (db, _runtime) = machine.open(options(1 << 20));
-    let token = db.token().unwrap();
+    let token = db.change_token().unwrap();
     for fill in 0..20 {
         db.put("large", vec![fill; 5000]).unwrap();
         if fill % 3 == 0 {
@@ -472,7 +472,7 @@ fn tokens_of_other_histories_are_refused() {
     let machine = Machine::new(5);
     let (db, _runtime) = machine.open(options(1 << 20));
     db.put("a", "1").unwrap();
-    let token = db.token().unwrap();
+    let token = db.change_token().unwrap();
     // A copy that goes on by itself.
     db.checkpoint("/copy").unwrap();
     let env = crate::vfs::Env {
@@ -482,7 +482,7 @@ fn tokens_of_other_histories_are_refused() {
     let copy = Db::open("/copy", Options::default().env(env)).unwrap();
     copy.put("b", "copy").unwrap();
     db.put("b", "original").unwrap();
-    let (of_copy, of_original) = (copy.token().unwrap(), db.token().unwrap());
+    let (of_copy, of_original) = (copy.change_token().unwrap(), db.change_token().unwrap());
     let kind = |changes: crate::Result<Changes>| changes.map(drop).unwrap_err().kind();
     assert_eq!(kind(db.changes_since(of_copy)), ErrorKind::HistoryGone);
     assert_eq!(
@@ -491,19 +491,22 @@ fn tokens_of_other_histories_are_refused() {
     );
     db.changes_since(token).unwrap();
     // One of the future, and one of another database.
-    let future = Token {
+    let future = ChangeToken {
         seq: of_original.seq + 1,
         ..of_original
     };
     assert_eq!(kind(db.changes_since(future)), ErrorKind::HistoryGone);
     let (other, _runtime) = Machine::new(6).open(options(1 << 20));
     assert_eq!(
-        kind(db.changes_since(other.token().unwrap())),
+        kind(db.changes_since(other.change_token().unwrap())),
         ErrorKind::HistoryGone
     );
     // Without a window there are none.
     let (off, _runtime) = Machine::new(7).open(small());
-    assert_eq!(off.token().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        off.change_token().unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
     assert_eq!(kind(off.changes_since(token)), ErrorKind::InvalidArgument);
     let mut changes = db.changes_since(token).unwrap();
     db.close().unwrap();
@@ -514,7 +517,7 @@ fn tokens_of_other_histories_are_refused() {
 fn a_record_that_says_more_operations_than_it_holds_is_damage() {
     let machine = Machine::new(31);
     let (db, _) = machine.open(options(1 << 20));
-    let token = db.token().unwrap();
+    let token = db.change_token().unwrap();
     let write = WalWrite {
         base_seq: SeqNo(1),
         count: u32::MAX,
@@ -531,7 +534,7 @@ fn a_record_that_says_more_operations_than_it_holds_is_damage() {
 fn a_reader_that_waits_is_woken() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Options::default().change_window_bytes(1 << 20)).unwrap();
-    let mut changes = db.changes_since(db.token().unwrap()).unwrap();
+    let mut changes = db.changes_since(db.change_token().unwrap()).unwrap();
     assert_eq!(
         changes.next_timeout(Duration::from_millis(5)).unwrap(),
         None
@@ -551,7 +554,7 @@ fn a_reader_that_waits_is_woken() {
     });
     for n in 0..2000_u32 {
         let change = changes.wait_next().unwrap();
-        let What::Write(ops) = change.what else {
+        let ChangeKind::Write(ops) = change.kind else {
             panic!("{change:?}");
         };
         let is_next =
@@ -575,9 +578,9 @@ fn a_token_is_refused_although_only_a_later_crash_took_what_it_knows_of() {
     let (db, _runtime) = machine.open(options(1 << 20));
     db.put("first", "durable").unwrap();
     db.sync().unwrap();
-    let durable = db.token().unwrap();
+    let durable = db.change_token().unwrap();
     db.put("second", "not durable").unwrap();
-    let token = db.token().unwrap();
+    let token = db.change_token().unwrap();
     drop(db);
     // The process dies, and the next one finds both writes and makes none of them durable.
     machine.disk = machine.disk.process_kill();
@@ -634,7 +637,7 @@ fn the_number_of_a_change_is_not_given_again_when_it_is_forgotten() {
         }
     }));
     db.keyspace("space", KeyspaceOptions::default()).unwrap();
-    let made = db.token().unwrap();
+    let made = db.change_token().unwrap();
     machine.disk.clear_faults();
     runtime.run_until_idle();
     db.flush().unwrap();
@@ -642,7 +645,7 @@ fn the_number_of_a_change_is_not_given_again_when_it_is_forgotten() {
     drop(db);
     for _ in 0..3 {
         let (db, _runtime) = machine.open(options(1 << 20));
-        assert_eq!(db.token().unwrap().seq(), made.seq());
+        assert_eq!(db.change_token().unwrap().seq(), made.seq());
         match reader.catch_up(&db) {
             Ok(()) => reader.assert_same(&db),
             Err(error) => assert_eq!(error.kind(), ErrorKind::HistoryGone),
@@ -748,7 +751,7 @@ fn a_check_reads_the_window(machine: &Machine) {
 
 /// With any of their bytes changed, a reader gets what was written, up to where the damage is,
 /// or is refused; and the database is what it was.
-fn damage_of_the_window_is_no_change(machine: &Machine, token: Token, expected: &[u8]) {
+fn damage_of_the_window_is_no_change(machine: &Machine, token: ChangeToken, expected: &[u8]) {
     let (mut refused, mut corrupt) = (0, 0);
     for (nth, path) in window_files(machine).into_iter().enumerate() {
         let len = machine.disk.read_file(&path).unwrap().len();
@@ -787,7 +790,7 @@ fn values_of(changes: &mut Changes) -> (Vec<u8>, Option<crate::Error>) {
             Ok(Some(change)) => change,
             end => return (values, end.err()),
         };
-        let What::Write(ops) = change.what else {
+        let ChangeKind::Write(ops) = change.kind else {
             panic!("{change:?}");
         };
         for op in ops {

@@ -10,12 +10,12 @@ use std::str::FromStr;
 /// belongs to one history: after a crash, a restore or in a copy of the database, a token that
 /// knows of writes which are not there is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Token {
+pub struct ChangeToken {
     pub(crate) incarnation: u64,
     pub(crate) seq: u64,
 }
 
-impl Token {
+impl ChangeToken {
     /// The incarnation of the database: another one after each opening.
     pub fn incarnation(&self) -> u64 {
         self.incarnation
@@ -32,30 +32,30 @@ impl Token {
     }
 
     /// The token that these bytes are.
-    pub fn from_bytes(bytes: [u8; 16]) -> Token {
+    pub fn from_bytes(bytes: [u8; 16]) -> ChangeToken {
         let both = u128::from_be_bytes(bytes);
-        Token {
+        ChangeToken {
             incarnation: (both >> 64) as u64,
             seq: both as u64,
         }
     }
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for ChangeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}-{}", self.incarnation, self.seq)
     }
 }
 
-impl FromStr for Token {
+impl FromStr for ChangeToken {
     type Err = Error;
 
     /// Errors: `InvalidArgument` for a text that is no token.
-    fn from_str(text: &str) -> Result<Token> {
+    fn from_str(text: &str) -> Result<ChangeToken> {
         let parsed = text.split_once('-').and_then(|(incarnation, seq)| {
             let is_hex = incarnation.bytes().all(|b| b.is_ascii_hexdigit());
             let is_right = is_hex && incarnation.len() == 16;
-            Some(Token {
+            Some(ChangeToken {
                 incarnation: u64::from_str_radix(incarnation, 16)
                     .ok()
                     .filter(|_| is_right)?,
@@ -81,9 +81,9 @@ mod tests {
     #[test]
     fn a_token_is_read_as_it_was_written() {
         for (incarnation, seq) in [(0, 0), (7, 1 << 55), (u64::MAX, u64::MAX)] {
-            let token = Token { incarnation, seq };
-            assert_eq!(Token::from_bytes(token.to_bytes()), token);
-            assert_eq!(token.to_string().parse::<Token>().unwrap(), token);
+            let token = ChangeToken { incarnation, seq };
+            assert_eq!(ChangeToken::from_bytes(token.to_bytes()), token);
+            assert_eq!(token.to_string().parse::<ChangeToken>().unwrap(), token);
         }
         for bad in [
             "",
@@ -93,7 +93,7 @@ mod tests {
             "000000000000000+-7",
             "0000000000000007-x",
         ] {
-            assert!(bad.parse::<Token>().is_err(), "{bad}");
+            assert!(bad.parse::<ChangeToken>().is_err(), "{bad}");
         }
     }
 }

@@ -68,7 +68,7 @@ fn same_as(secondary: &Secondary, db: &Db) {
     assert_eq!(secondary.keyspaces(), db.keyspaces());
     assert_eq!(secondary.commit_tag(), db.commit_tag());
     for name in db.keyspaces() {
-        let (there, here) = (db.find_keyspace(&name), secondary.keyspace(&name));
+        let (there, here) = (db.find_keyspace(&name), secondary.find_keyspace(&name));
         assert!(all(&here.unwrap()) == all(&there.unwrap()), "{name}");
     }
 }
@@ -353,7 +353,7 @@ fn an_edit_whose_sync_fails_is_not_in_force() {
     for secondary in [&secondary, &follow(&machine)] {
         secondary.refresh().unwrap();
         assert_eq!(secondary.keyspaces(), ["default", "space"]);
-        let shown = secondary.keyspace("space").unwrap();
+        let shown = secondary.find_keyspace("space").unwrap();
         assert_eq!(shown.get("key").unwrap().as_deref(), Some(&b"value"[..]));
     }
     drop((space, db));
@@ -705,7 +705,7 @@ fn contents_of(db: &Db) -> Contents {
 
 fn shown_by(secondary: &Secondary) -> Contents {
     let shown = secondary.keyspaces();
-    contents(shown, |name| all(&secondary.keyspace(name).unwrap()))
+    contents(shown, |name| all(&secondary.find_keyspace(name).unwrap()))
 }
 
 /// The number of the last write that is visible, and what is there then.

@@ -172,7 +172,9 @@ impl DiskSpace {
     pub(crate) fn end_full(&self, free: u64) {
         self.full_disk.end();
         let lasted = self.full_disk.lasted(self.core.now());
-        self.core.events.emit(|| Event::DiskFreed { lasted });
+        self.core
+            .events
+            .emit(|| Event::DiskFreed { elapsed: lasted });
         // Where there is little more than that, jobs that found too little stay in backoff: they
         // would make the disk full again at once.
         if free >= PLENTY * self.full_disk.resume_bytes() {

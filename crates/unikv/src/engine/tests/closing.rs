@@ -147,7 +147,7 @@ fn the_database_closes_when_the_last_of_all_that_was_made_of_it_is_gone() {
     outlives(Db::begin, |transaction| count(&mut transaction.iter()));
     let of_keyspace = |db: &Db| {
         let other = db.keyspace("other", KeyspaceOptions::default()).unwrap();
-        other.snapshot().keyspace_named("default").unwrap()
+        other.snapshot().find_keyspace("default").unwrap()
     };
     outlives(of_keyspace, |snapshot| count(&mut snapshot.iter()));
 }

@@ -123,16 +123,16 @@ fn each_stall_and_each_slowdown_has_its_end() {
                 );
                 is_stalled = true;
             }
-            Event::StallEnded { cause, took } => {
+            Event::StallEnded { cause, elapsed } => {
                 assert!(is_stalled);
                 is_stalled = false;
-                waited += took;
+                waited += elapsed;
                 stalls.push(cause);
             }
             Event::SlowdownBegan { cause } => assert_eq!(slowed_by.replace(cause), None),
-            Event::SlowdownEnded { cause, lasted } => {
+            Event::SlowdownEnded { cause, elapsed } => {
                 assert_eq!(slowed_by.take(), Some(cause));
-                slow.push(lasted);
+                slow.push(elapsed);
             }
             _ => {}
         }
@@ -381,7 +381,7 @@ fn slow_operations_are_heard_of_with_key_and_reason_and_quick_ones_are_not() {
         panic!("{slow:?}");
     };
     assert!(
-        waited >= Duration::from_millis(20) && slow.took >= waited,
+        waited >= Duration::from_millis(20) && slow.elapsed >= waited,
         "{slow:?}"
     );
     drop(others);

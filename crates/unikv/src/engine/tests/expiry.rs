@@ -147,7 +147,7 @@ impl World {
                 let after = [before, &[1]].concat();
                 let append =
                     |value: Option<&[u8]>| Some([value.unwrap_or_default(), &[1]].concat());
-                let made = self.db.update_with(&key, append).unwrap();
+                let made = self.db.update(&key, append).unwrap();
                 assert_eq!(made.as_deref(), Some(&after[..]));
                 self.model.0.insert(key, (after, expiry_ms));
             }
@@ -392,7 +392,7 @@ fn changes_that_depend_on_the_value_keep_how_long_it_lives() {
     let (two, three) = (2i64.to_le_bytes(), 3i64.to_le_bytes());
     let swapped = db.compare_and_swap("key", Some(&two), Some(&three));
     assert!(swapped.unwrap().is_ok());
-    db.update_with("key", |_| Some(two.to_vec())).unwrap();
+    db.update("key", |_| Some(two.to_vec())).unwrap();
     assert_eq!(db.ttl("key").unwrap(), remaining(9));
     let mut transaction = db.begin();
     runtime.delay(9 * SECOND);

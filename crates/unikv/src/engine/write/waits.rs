@@ -95,7 +95,10 @@ impl WritePath {
         let took = runtime.now().saturating_sub(begin);
         self.core.counters.count_stall(cause, took);
         self.core.meter.waited(Wait::Stall, took);
-        events.emit(|| Event::StallEnded { cause, took });
+        events.emit(|| Event::StallEnded {
+            cause,
+            elapsed: took,
+        });
         failed
             .map_or(Ok(()), Err)
             .and_then(|()| self.core.check_open())

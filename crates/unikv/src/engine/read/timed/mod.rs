@@ -57,7 +57,7 @@ impl ReadState {
                     named()
                 },
                 key,
-                took,
+                elapsed: took,
                 waited: Meter::waits(),
             })
         });

@@ -176,7 +176,7 @@ fn a_copy_of_a_secondary_has_no_changes_from_before_it() {
             if i < 2 {
                 db.flush().unwrap();
             }
-            db.token().unwrap()
+            db.change_token().unwrap()
         })
         .collect();
     follow(&machine).checkpoint(COPY).unwrap();
@@ -188,7 +188,7 @@ fn a_copy_of_a_secondary_has_no_changes_from_before_it() {
         assert_eq!(gone.kind(), ErrorKind::HistoryGone);
     }
     let mut changes = copy.changes_since(tokens[2]).unwrap();
-    let what = changes.try_next().unwrap().unwrap().what;
+    let what = changes.try_next().unwrap().unwrap().kind;
     assert!(format!("{what:?}").contains("later"), "{what:?}");
     assert!(changes.try_next().unwrap().is_none());
 }

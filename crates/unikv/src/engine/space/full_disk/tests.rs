@@ -831,7 +831,7 @@ fn a_database_that_was_only_read_on_a_full_disk_closes_without_an_error() {
 #[test]
 fn a_token_from_a_full_disk_holds_at_the_next_opening() {
     let (machine, db) = opened_full(32, true);
-    let token = db.token().unwrap();
+    let token = db.change_token().unwrap();
     let changes = db.changes_since(token).unwrap();
     assert_eq!(changes.token(), token);
     drop((changes, db));
@@ -842,7 +842,10 @@ fn a_token_from_a_full_disk_holds_at_the_next_opening() {
     let mut changes = db.changes_since(token).unwrap();
     assert!(changes.try_next().unwrap().is_some());
     assert!(changes.try_next().unwrap().is_none());
-    assert_ne!(db.token().unwrap().incarnation(), token.incarnation());
+    assert_ne!(
+        db.change_token().unwrap().incarnation(),
+        token.incarnation()
+    );
 }
 
 #[test]
