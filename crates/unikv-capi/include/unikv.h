@@ -310,8 +310,8 @@ void unikv_readoptions_set_verify_checksums(unikv_readoptions_t* options, unsign
 
 /* Whether the read cache keeps what gets and iterators read: `unikv_get`, `unikv_get_into`,
    `unikv_transaction_get`, the first and the last entry, and iterators that are made with the
-   options. Default: 1. With 0 a pass over more than the cache has room for leaves it to those
-   who read again and again. */
+   options. Default: 1. With 0 a pass over more than the cache holds does not displace what
+   other reads need. */
 void unikv_readoptions_set_fill_cache(unikv_readoptions_t* options, unsigned char yes);
 
 /* Has reads show a snapshot, until it is released or NULL is set. */
@@ -502,8 +502,8 @@ void unikv_writebatch_delete_with(unikv_writebatch_t* batch, const unikv_writeop
 
 /* After how many milliseconds a get fails with `unikv_timed_out`, counted from its call, and
    an iterator, counted from when it was made; 0 stands for never. It concerns the same calls
-   as `unikv_readoptions_set_fill_cache`. The time is looked at before each read from the
-   device: what is in memory is found in any case. */
+   as `unikv_readoptions_set_fill_cache`. The time is compared before each read from the
+   device, so what is in memory is found in any case. */
 void unikv_readoptions_set_timeout_ms(unikv_readoptions_t* options, uint64_t timeout_ms);
 
 /* How many entries iterators that are made with the options read together at first, and after

@@ -14,5 +14,5 @@ with unikv.open("bulk.db", memory_budget="64MB") as db:
     assert db.count() == 100_000
     assert db.last_key_value() == (b"key00099999", b"value 99999")
 
-    # A pass over everything that leaves the cache to those who read again.
+    # A pass over everything, which displaces nothing in the read cache.
     assert sum(len(value) for value in db.values(fill_cache=False)) == 1_088_890

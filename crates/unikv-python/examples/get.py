@@ -15,5 +15,5 @@ with unikv.open("get.db") as db:
     assert db.multi_get([b"apple", b"cherry"]) == [b"red", None]
     assert db.get_range(b"banana", 0, 3) == b"yel"
     assert db.value_len(b"banana") == 6
-    # A read that may take half a second, and leaves the cache to others.
+    # A read that gives up after half a second, and displaces nothing in the read cache.
     assert db.get(b"apple", timeout=0.5, fill_cache=False) == b"red"

@@ -83,9 +83,9 @@ fn to_bytes<'py>(py: Python<'py>, value: Option<unikv::Bytes>) -> Option<Bound<'
 impl Readable {
     /// The value of a key, or `default` if it has none.
     ///
-    /// Without `fill_cache` the read cache keeps nothing that is read for this. After `timeout`, in
-    /// seconds or as a `timedelta`, nothing more is read from the device, and `TimedOutError` is
-    /// raised; what is in memory is found in any case.
+    /// Without `fill_cache` the read cache keeps no block and no record that is read for this.
+    /// After `timeout`, in seconds or as a `timedelta`, nothing more is read from the device, and
+    /// `TimedOutError` is raised; what is in memory is found in any case.
     ///
     /// >>> db[b"apple"] = b"red"
     /// >>> db.get(b"apple"), db.get(b"pear"), db.get(b"pear", b"green")
@@ -418,8 +418,8 @@ impl Readable {
     }
 
     /// A position that moves both ways, with plyvel's methods: `seek_to_first`, `seek_to_last`,
-    /// `seek`, `next`, `prev`, `valid`, `key`, `value`. `fill_cache` and `timeout` are as for `get`;
-    /// the time counts from this call on.
+    /// `seek`, `next`, `prev`, `valid`, `key`, `value`. `fill_cache` and `timeout` are as for
+    /// `get`; the time counts from this call on.
     #[pyo3(signature = (*, fill_cache=true, timeout=None))]
     fn raw_iterator(
         &self,

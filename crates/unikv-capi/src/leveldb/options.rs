@@ -18,6 +18,7 @@ const USUAL_WRITE_BUFFER: u64 = 4 << 20;
 const LEAST_MEMORY: u64 = 32 << 20;
 
 /// Options of a database.
+#[derive(Default)]
 pub struct Options {
     /// What was set by LevelDB's functions and by name.
     pub(crate) engine: unikv::Options,
@@ -38,22 +39,6 @@ pub struct Options {
 }
 
 object!(Options, "unikv_options_t", b"ukv:opts");
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            engine: unikv::Options::default(),
-            create_if_missing: false,
-            error_if_exists: false,
-            comparator: None,
-            write_buffer: None,
-            cache: None,
-            memory_budget: None,
-            keyspace: unikv::KeyspaceOptions::default(),
-            not_for_keyspaces: None,
-        }
-    }
-}
 
 impl Options {
     /// As the engine has them.

@@ -248,8 +248,8 @@ capi! { functions:
 
     /// Whether the read cache keeps what gets and iterators read: `unikv_get`, `unikv_get_into`,
     /// `unikv_transaction_get`, the first and the last entry, and iterators that are made with the
-    /// options. Default: 1. With 0 a pass over more than the cache has room for leaves it to those
-    /// who read again and again.
+    /// options. Default: 1. With 0 a pass over more than the cache holds does not displace what
+    /// other reads need.
     fn unikv_readoptions_set_fill_cache(options: Alone<ReadOptions>, yes: u8) {
         options.leaves_cache = yes == 0;
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 capi! { functions:
     /// After how many milliseconds a get fails with `unikv_timed_out`, counted from its call, and
     /// an iterator, counted from when it was made; 0 stands for never. It concerns the same calls
-    /// as `unikv_readoptions_set_fill_cache`. The time is looked at before each read from the
-    /// device: what is in memory is found in any case.
+    /// as `unikv_readoptions_set_fill_cache`. The time is compared before each read from the
+    /// device, so what is in memory is found in any case.
     fn unikv_readoptions_set_timeout_ms(options: Alone<ReadOptions>, timeout_ms: u64) {
         options.timeout = Some(timeout_ms).filter(|ms| *ms > 0).map(Duration::from_millis);
     }
