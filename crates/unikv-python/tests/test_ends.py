@@ -1,5 +1,6 @@
 """The first and the last entry, options of reads, keyspaces that are made together, openings by name."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -98,6 +99,9 @@ def test_timeouts(cold):
         with pytest.raises(unikv.TimedOutError) as error:
             read(timeout=0)
         assert error.value.kind == "timed_out" and error.value.remedy
+        assert isinstance(error.value, TimeoutError) and "0" in str(error.value)
+        copy = pickle.loads(pickle.dumps(error.value))
+        assert type(copy) is unikv.TimedOutError and str(copy) == str(error.value)
         with pytest.raises(unikv.TimedOutError):
             read(timeout=timedelta())
     for read in reads:
