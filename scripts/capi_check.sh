@@ -48,7 +48,7 @@ run() {
     rm -rf "$scratch"/*
 }
 
-for source in leveldb.c more.c others.c misuse.c exit.c plus.cc; do
+for source in leveldb.c more.c ends.c others.c misuse.c exit.c plus.cc; do
     name=${source%.*}
     compile "$source" "$out/programs/$name"
     # Threads that never end hold what they had.

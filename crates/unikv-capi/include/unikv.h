@@ -97,7 +97,9 @@ enum {
     /* A transaction conflicts with another write: begin it again. Nothing changed. */
     unikv_conflict = 15,
     /* The changes after a token are not kept any more, or it is of another history of the database: read everything, and begin with a new token. */
-    unikv_history_gone = 16
+    unikv_history_gone = 16,
+    /* A read has taken longer than its timeout. Nothing changed. */
+    unikv_timed_out = 17
 };
 
 enum {
@@ -109,7 +111,8 @@ enum {
 /* ==== The database ==== */
 
 /* Opens the database in directory `name`, as the options say; NULL on failure. The options are
-   not needed any more when this returns. */
+   not needed any more when this returns. As in LevelDB, a database is not created unless
+   `unikv_options_set_create_if_missing` was called. */
 unikv_t* unikv_open(const unikv_options_t* options, const char* name, char** errptr);
 
 /* Closes the database at once. No other call may be using it. What was made of it (iterators,
@@ -305,7 +308,10 @@ void unikv_readoptions_destroy(unikv_readoptions_t* options);
 /* Accepted without a meaning: checksums are verified in any case. */
 void unikv_readoptions_set_verify_checksums(unikv_readoptions_t* options, unsigned char yes);
 
-/* Accepted without a meaning: what is read once does not displace what is read often. */
+/* Whether the read cache keeps what gets and iterators read: `unikv_get`, `unikv_get_into`,
+   `unikv_transaction_get`, the first and the last entry, and iterators that are made with the
+   options. Default: 1. With 0 a pass over more than the cache holds does not displace what
+   other reads need. */
 void unikv_readoptions_set_fill_cache(unikv_readoptions_t* options, unsigned char yes);
 
 /* Has reads show a snapshot, until it is released or NULL is set. */
@@ -398,6 +404,20 @@ unsigned char unikv_last_error_offset(uint64_t* offset);
 /* Forgets the last error of this thread. */
 void unikv_clear_last_error(void);
 
+/* ==== Opening by what may be there ==== */
+
+/* Opens the database in directory `name`, which must be there; NULL on failure. Here and below
+   `create_if_missing` and `error_if_exists` do not count. */
+unikv_t* unikv_open_existing(const unikv_options_t* options, const char* name, char** errptr);
+
+/* Creates a database in directory `name`, which must not hold one, and opens it; NULL on
+   failure. */
+unikv_t* unikv_create_new(const unikv_options_t* options, const char* name, char** errptr);
+
+/* Creates a database in the memory of the process, which is gone when it is closed; NULL on
+   failure. Nothing is read from or written to a disk; checkpoints and exports copy it there. */
+unikv_t* unikv_open_in_memory(const unikv_options_t* options, char** errptr);
+
 /* ==== UniKV's own options ==== */
 
 /* Sets one of UniKV's own options by its name, to a value as text: `memory_budget` ("512MB"),
@@ -405,10 +425,9 @@ void unikv_clear_last_error(void);
    ("none", "lz4", "zstd", "zstd:7"), `default_ttl` ("7d", "never"), `inline_value_bytes`,
    `memtable_bytes`, `unsorted_bytes`, `partition_bytes`, `key_table_bytes`, `block_bytes`,
    `clustering` ("automatic", "least_writing"), `background_threads`, `scan_merge_limit`,
-   `change_window_bytes`, `latencies`, `slow_after` ("100ms"), `publish_stats` ("1s"),
-   `in_memory`, `create_if_missing` and `error_if_exists` ("true", "false"). An unknown name,
-   and a value that is none, are errors; a value out of range is one when the database is
-   opened. */
+   `change_window_bytes`, `latencies` ("true", "false"), `slow_after` ("100ms") and
+   `publish_stats` ("1s"). An unknown name, and a value that is none, are errors; a value out
+   of range is one when the database is opened. */
 void unikv_options_set(unikv_options_t* options, const char* name, const char* value,
     char** errptr);
 
@@ -430,6 +449,17 @@ void unikv_writeoptions_set_no_wait(unikv_writeoptions_t* options, unsigned char
    `inline_value_bytes`, `compression`, `default_ttl`. NULL on failure. */
 unikv_keyspace_t* unikv_keyspace_open(unikv_t* db, const char* name,
     const unikv_options_t* options, char** errptr);
+
+/* The keyspaces of `count` names into `keyspaces`, as `unikv_keyspace_open` gives one. Those
+   that are not there are made, all at once: a power cut leaves all or none, and ten thousand
+   take about as long as ten. On failure NULL is in each place. */
+void unikv_create_keyspaces(unikv_t* db, const unikv_options_t* options, size_t count,
+    const char* const* names, unikv_keyspace_t** keyspaces, char** errptr);
+
+/* Removes `count` keyspaces with all their keys, all at once: a power cut leaves all or none.
+   The handles are still to be closed. */
+void unikv_drop_keyspaces(unikv_t* db, size_t count, unikv_keyspace_t* const* keyspaces,
+    char** errptr);
 
 /* The keyspace of this name; NULL if there is none, and on failure. */
 unikv_keyspace_t* unikv_keyspace_find(unikv_t* db, const char* name, char** errptr);
@@ -467,6 +497,18 @@ void unikv_writebatch_put_with(unikv_writebatch_t* batch, const unikv_writeoptio
 /* Adds a delete to a batch, in the keyspace of the options. */
 void unikv_writebatch_delete_with(unikv_writebatch_t* batch, const unikv_writeoptions_t* options,
     const char* key, size_t keylen);
+
+/* ==== More options of reads ==== */
+
+/* After how many milliseconds a get fails with `unikv_timed_out`, counted from its call, and
+   an iterator, counted from when it was made; 0 stands for never. It concerns the same calls
+   as `unikv_readoptions_set_fill_cache`. The time is compared before each read from the
+   device, so what is in memory is found in any case. */
+void unikv_readoptions_set_timeout_ms(unikv_readoptions_t* options, uint64_t timeout_ms);
+
+/* How many entries iterators that are made with the options read together at first, and after
+   each seek; 0 stands for few at first, and more as they go on. */
+void unikv_readoptions_set_read_ahead(unikv_readoptions_t* options, size_t entries);
 
 /* ==== Reads into memory of the caller's ==== */
 
@@ -530,6 +572,40 @@ void unikv_iter_refresh(unikv_iterator_t* iter);
    keys without values. On failure 0; entries before the damage are returned first. */
 size_t unikv_iter_fill(unikv_iterator_t* iter, int flags, char* buffer, size_t capacity,
     size_t* entries, char** errptr);
+
+/* ==== The first and the last entry ==== */
+
+/* The entry with the least key, within the bounds of the options: key and value in memory that
+   the caller frees, with their lengths. 1 if there is one; else, and on failure, 0, and NULL
+   and 0 are put into all four places. */
+unsigned char unikv_first_key_value(unikv_t* db, const unikv_readoptions_t* options, char** key,
+    size_t* keylen, char** val, size_t* vallen, char** errptr);
+
+/* The entry with the greatest key, as `unikv_first_key_value`. */
+unsigned char unikv_last_key_value(unikv_t* db, const unikv_readoptions_t* options, char** key,
+    size_t* keylen, char** val, size_t* vallen, char** errptr);
+
+/* Removes the entry with the least key, and hands it out as `unikv_first_key_value` does. Each
+   entry is taken once, however many threads take entries. Of the options the keyspace counts.
+   If malloc fails, the entry has been removed. */
+unsigned char unikv_pop_first(unikv_t* db, const unikv_writeoptions_t* options, char** key,
+    size_t* keylen, char** val, size_t* vallen, char** errptr);
+
+/* Removes the entry with the greatest key, as `unikv_pop_first`. */
+unsigned char unikv_pop_last(unikv_t* db, const unikv_writeoptions_t* options, char** key,
+    size_t* keylen, char** val, size_t* vallen, char** errptr);
+
+/* As `unikv_pop_first`, of the keys from `start` to before `limit`; NULL stands for the first
+   key, or for the end. */
+unsigned char unikv_pop_first_in_range(unikv_t* db, const unikv_writeoptions_t* options,
+    const char* start, size_t startlen, const char* limit, size_t limitlen, char** key,
+    size_t* keylen, char** val, size_t* vallen, char** errptr);
+
+/* As `unikv_pop_last`, of the keys from `start` to before `limit`; NULL stands for the first
+   key, or for the end. */
+unsigned char unikv_pop_last_in_range(unikv_t* db, const unikv_writeoptions_t* options,
+    const char* start, size_t startlen, const char* limit, size_t limitlen, char** key,
+    size_t* keylen, char** val, size_t* vallen, char** errptr);
 
 /* ==== Ranges of keys ==== */
 
@@ -659,8 +735,8 @@ void unikv_transaction_commit(unikv_transaction_t* txn, const unikv_writeoptions
    that are found serve as of the last `unikv_refresh`; other calls fail. Every `refresh_ms`
    milliseconds a thread refreshes it; with 0 none does. Of the options `memory_budget` counts.
    It is closed with `unikv_close`. NULL on failure. */
-unikv_t* unikv_open_secondary(const unikv_options_t* options, const char* name, uint64_t refresh_ms,
-    char** errptr);
+unikv_t* unikv_open_secondary(const unikv_options_t* options, const char* name,
+    uint64_t refresh_ms, char** errptr);
 
 /* Has a database that is followed show what its writer has made visible. */
 void unikv_refresh(unikv_t* db, char** errptr);

@@ -62,7 +62,8 @@ fn handle_types(sections: &[Section]) -> Vec<String> {
     for function in functions {
         let of_arguments = function.arguments.iter().map(|(c, _)| c);
         for c in of_arguments.chain([&function.returns]) {
-            let name = c.trim_start_matches("const ").trim_end_matches('*');
+            let name = c.trim_start_matches("const ");
+            let name = name.split('*').next().unwrap_or(name);
             if name.starts_with("unikv_") && !types.iter().any(|there| there == name) {
                 types.push(name.to_owned());
             }

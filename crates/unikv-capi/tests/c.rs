@@ -86,10 +86,8 @@ enum Linked {
     Archives,
 }
 
-/// Compiles a program of `tests/c` and runs it on an empty directory.
-fn run(source: &Path, linked: &Linked) {
-    let dir = TempDir::new().unwrap();
-    let program = dir.path().join("program");
+/// Compiles a source into `program`.
+fn compile(source: &Path, linked: &Linked, program: &Path) {
     let libraries = libraries();
     let mut command = compiler(source);
     command
@@ -101,7 +99,7 @@ fn run(source: &Path, linked: &Linked) {
         .arg("-I")
         .arg(here("tests/c"))
         .arg("-o")
-        .arg(&program)
+        .arg(program)
         .arg(source);
     let leveldb = libraries.join("leveldb");
     match linked {
@@ -119,6 +117,13 @@ fn run(source: &Path, linked: &Linked) {
         }
     }
     done("the compiler", &command.output().unwrap());
+}
+
+/// Compiles a program of `tests/c` and runs it on an empty directory.
+fn run(source: &Path, linked: &Linked) {
+    let dir = TempDir::new().unwrap();
+    let program = dir.path().join("program");
+    compile(source, linked, &program);
     let data = dir.path().join("data");
     std::fs::create_dir(&data).unwrap();
     let mut command = Command::new(program);
@@ -146,6 +151,11 @@ fn what_unikv_has_beside() {
 }
 
 #[test]
+fn opening_ends_and_options_of_reads() {
+    run_both_ways("ends.c");
+}
+
+#[test]
 fn what_others_see_of_a_database() {
     run_both_ways("others.c");
 }
@@ -163,6 +173,42 @@ fn threads_that_end_in_functions_of_theirs_stop_there() {
 #[test]
 fn the_headers_serve_cplusplus() {
     run_both_ways("plus.cc");
+}
+
+/// How many programs there are for a newcomer.
+const EXAMPLES: usize = 10;
+
+/// The programs of `examples/` in C.
+fn examples() -> Vec<PathBuf> {
+    let files = std::fs::read_dir(here("examples")).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    files
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .collect()
+}
+
+/// What the first time has left must not be in the way of the second.
+#[test]
+fn every_example_runs_twice() {
+    let sources = examples();
+    assert_eq!(sources.len(), EXAMPLES);
+    for source in sources {
+        let dir = TempDir::new().unwrap();
+        let program = dir.path().join("program");
+        compile(&source, &Linked::Shared, &program);
+        for time in ["first", "second"] {
+            let run = Command::new(&program).current_dir(&dir).output().unwrap();
+            done(&format!("{} the {time} time", source.display()), &run);
+        }
+    }
+}
+
+#[test]
+fn every_example_is_short() {
+    for source in examples() {
+        let lines = std::fs::read_to_string(&source).unwrap().lines().count();
+        assert!(lines < 40, "{} has {lines} lines", source.display());
+    }
 }
 
 /// The functions that a script for the linker names.

@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::ops::Bound as End;
 use std::sync::Arc;
-use unikv::Bytes;
+use unikv::{Bytes, ReadOptions};
 
 /// What an iterator hands out.
 #[derive(Clone, Copy)]
@@ -88,6 +88,8 @@ enum Gap {
 struct State {
     source: Source,
     range: Range,
+    /// How it reads, but for the range.
+    options: ReadOptions,
     gap: Gap,
     /// The walk from the gap on, and whether it goes back.
     walk: Option<(Walk, bool)>,
@@ -110,10 +112,10 @@ impl State {
     }
 
     /// Reads a block in a direction; false: there is nothing.
-    fn fill(&mut self, back: bool, values: bool) -> Result<bool, Fault> {
+    fn fill(&mut self, back: bool) -> Result<bool, Fault> {
         if self.walk.as_ref().is_none_or(|(_, way)| *way != back) {
-            let rest = self.rest(back);
-            self.walk = Some((Walk::begin(&self.source, &rest, back, values)?, back));
+            let options = self.options.clone().range(self.rest(back));
+            self.walk = Some((Walk::begin(&self.source, &options, back)?, back));
         }
         let Some((walk, _)) = &mut self.walk else {
             return Ok(false);
@@ -193,7 +195,7 @@ impl Iterator {
         py: Python<'_>,
         source: &Source,
         guard: &Arc<Guard>,
-        range: Range,
+        (range, options): (Range, ReadOptions),
         reverse: bool,
         part: Part,
         within: Vec<u8>,
@@ -204,6 +206,7 @@ impl Iterator {
             state: Mutex::new(Some(State {
                 source,
                 range,
+                options: options.keys_only(!part.value),
                 gap,
                 walk: None,
             })),
@@ -228,7 +231,7 @@ impl Iterator {
             let more = detached(py, || {
                 let mut state = self.state.lock();
                 let state = state.as_mut().ok_or_else(|| Fault::closed("iterator"))?;
-                state.fill(back, self.part.value)
+                state.fill(back)
             })?;
             if !more {
                 return Ok(None);

@@ -11,7 +11,7 @@ use crate::reads::source::Source;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 use std::sync::Arc;
-use unikv::Cursor;
+use unikv::{Cursor, ReadOptions};
 
 /// A position among the entries, which moves both ways. It is on no entry before it is moved.
 #[pyclass(module = "unikv", frozen)]
@@ -25,8 +25,9 @@ impl RawIterator {
         py: Python<'_>,
         source: &Source,
         guard: &Arc<Guard>,
+        options: &ReadOptions,
     ) -> PyResult<RawIterator> {
-        let cursor = detached(py, || source.cursor())?;
+        let cursor = detached(py, || source.cursor(options))?;
         Ok(RawIterator {
             cursor: Mutex::new(Some(cursor)),
             guard: Arc::clone(guard),

@@ -1,7 +1,7 @@
 //! The database.
 
 use crate::boundary::args::Time;
-use crate::boundary::callbacks::{self, call_with};
+use crate::boundary::callbacks::{self, Items, call_with};
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::options;
@@ -14,8 +14,9 @@ use crate::reads::Readable;
 use crate::reads::source::Source;
 use crate::transaction::Transaction;
 use crate::writes::{Target, Writable};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
 use unikv::Db;
@@ -61,6 +62,15 @@ impl Database {
         let db = self.db()?.clone();
         interruptible(py, move || call(&db))
     }
+}
+
+/// The items of a list or the like. The letters of a text are seldom meant.
+fn several<'py>(of: &Bound<'py, PyAny>) -> PyResult<Items<'py>> {
+    if of.is_instance_of::<PyString>() {
+        let needed = "several keyspaces are needed, as in a list, not one name";
+        return Err(PyTypeError::new_err(needed));
+    }
+    Items::of(of)
 }
 
 #[pymethods]
@@ -199,6 +209,46 @@ impl Database {
         Ok(self.db()?.keyspaces())
     }
 
+    /// The keyspaces of these names, in a list. Those that are not there are made, all at once: a
+    /// power cut leaves all or none, and ten thousand take about as long as ten. The options are
+    /// those of `keyspace`.
+    ///
+    /// >>> users, mails = db.create_keyspaces(["users", "mails"], compression="zstd")
+    /// >>> mails.name, db.keyspaces()
+    /// ('mails', ['default', 'users', 'mails'])
+    /// >>> db.drop_keyspaces([users, "mails"])
+    /// >>> db.keyspaces()
+    /// ['default']
+    #[pyo3(signature = (names, *, inline_value_bytes=None, compression=None, default_ttl=None))]
+    fn create_keyspaces(
+        &self,
+        py: Python<'_>,
+        names: &Bound<'_, PyAny>,
+        inline_value_bytes: Option<&Bound<'_, PyAny>>,
+        compression: Option<&Bound<'_, PyAny>>,
+        default_ttl: Option<Time>,
+    ) -> PyResult<Vec<Py<Keyspace>>> {
+        let options = options::of_keyspace(inline_value_bytes, compression, default_ttl)?;
+        self.guard.check()?;
+        let names = several(names)?.map(|name| name?.extract::<String>());
+        let names = names.collect::<PyResult<Vec<_>>>()?;
+        let made = self.wait(py, move |db| db.create_keyspaces(names, options))?;
+        let make = |keyspace| Keyspace::make(py, keyspace, &self.guard);
+        made.into_iter().map(make).collect()
+    }
+
+    /// Removes keyspaces with all their keys, all at once: a power cut leaves all or none. They are
+    /// given as `Keyspace`s or by their names.
+    fn drop_keyspaces(&self, py: Python<'_>, keyspaces: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.guard.check()?;
+        let mut dropped = Vec::new();
+        for keyspace in several(keyspaces)? {
+            let keyspace = keyspace?;
+            dropped.push(keyspace.extract::<Named<'_, '_>>()?.find_own(&self.guard)?);
+        }
+        self.wait(py, move |db| db.drop_keyspaces(&dropped))
+    }
+
     /// Removes a keyspace with all its keys at once.
     fn drop_keyspace(&self, py: Python<'_>, name: Named<'_, '_>) -> PyResult<()> {
         let keyspace = name.find_own(&self.guard)?;
@@ -323,7 +373,7 @@ impl Database {
     /// `include_unsynced` is set.
     ///
     /// >>> db = unikv.open(path / "feed", change_window_bytes="1MB")
-    /// >>> token = db.token
+    /// >>> token = db.change_token
     /// >>> db.put(b"a", b"1", sync=True)
     /// >>> for change in db.changes_since(token, timeout=0):
     /// ...     print(change.operations)

@@ -4,7 +4,6 @@
 //! few, so that a step takes what is there. The state is locked for a step, or for reading a block;
 //! a thread that finds it locked waits without the interpreter.
 
-use crate::boundary::args::Range;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::locks::Mutex;
@@ -14,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use unikv::{Bytes, Iter, Keys};
+use unikv::{Bytes, Iter, ReadOptions};
 
 /// The first block, the longest one, and the bytes that end one.
 const FIRST_BLOCK: usize = 8;
@@ -31,27 +30,10 @@ pub(crate) enum Shape {
     Values,
 }
 
-enum Rows {
-    Entries(Iter),
-    Keys(Keys),
-}
-
-impl Rows {
-    #[inline]
-    fn next(&mut self, reverse: bool) -> Option<unikv::Result<(Bytes, Bytes)>> {
-        match (self, reverse) {
-            (Rows::Entries(rows), false) => rows.next(),
-            (Rows::Entries(rows), true) => rows.next_back(),
-            (Rows::Keys(rows), false) => Some(rows.next()?.map(|key| (key, Bytes::new()))),
-            (Rows::Keys(rows), true) => Some(rows.next_back()?.map(|key| (key, Bytes::new()))),
-        }
-    }
-}
-
 /// A walk over a range, in blocks.
 pub(crate) struct Walk {
     /// None when it has come to the end.
-    rows: Option<Rows>,
+    rows: Option<Iter>,
     ready: VecDeque<(Bytes, Bytes)>,
     block: usize,
     reverse: bool,
@@ -62,16 +44,11 @@ pub(crate) struct Walk {
 impl Walk {
     pub(crate) fn begin(
         source: &Source,
-        range: &Range,
+        options: &ReadOptions,
         reverse: bool,
-        values: bool,
     ) -> Result<Walk, Fault> {
         Ok(Walk {
-            rows: Some(if values {
-                Rows::Entries(source.iter(range)?)
-            } else {
-                Rows::Keys(source.keys(range)?)
-            }),
+            rows: Some(source.iter(options)?),
             ready: VecDeque::new(),
             block: FIRST_BLOCK,
             reverse,
@@ -99,7 +76,12 @@ impl Walk {
         }
         let mut bytes = 0;
         while let Some(rows) = &mut self.rows {
-            match rows.next(self.reverse) {
+            let next = if self.reverse {
+                rows.next_back()
+            } else {
+                rows.next()
+            };
+            match next {
                 Some(Ok((key, value))) => {
                     bytes += key.len() + value.len();
                     self.ready.push_back((key, value));
@@ -138,12 +120,12 @@ impl Entries {
         py: Python<'_>,
         source: &Source,
         guard: &Arc<Guard>,
-        range: Range,
+        options: ReadOptions,
         reverse: bool,
         shape: Shape,
     ) -> PyResult<Entries> {
-        let values = shape != Shape::Keys;
-        let walk = detached(py, || Walk::begin(source, &range, reverse, values))?;
+        let options = options.keys_only(shape == Shape::Keys);
+        let walk = detached(py, || Walk::begin(source, &options, reverse))?;
         Ok(Entries {
             walk: Mutex::new(Some(walk)),
             shape,

@@ -3,14 +3,14 @@
 pub(crate) mod source;
 
 use crate::both_ways::{self, Iterator, Part};
-use crate::boundary::args::{Blob, Range, range, writable};
+use crate::boundary::args::{Blob, Time, range, read_options, writable};
 use crate::boundary::callbacks::Items;
 use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::detached;
 use crate::cursor::RawIterator;
 use crate::exports;
-use crate::iterators::{Entries, Shape};
+use crate::iterators::{Entries, Shape, pair};
 use crate::reads::source::{Source, read};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unikv::Ttl;
+use unikv::{ReadOptions, Ttl};
 
 /// Something to read from: a database or a keyspace, a snapshot, a secondary, or a transaction.
 ///
@@ -56,12 +56,22 @@ impl Readable {
     fn entries(
         &self,
         py: Python<'_>,
-        range: Range,
+        options: ReadOptions,
         reverse: bool,
         shape: Shape,
     ) -> PyResult<Entries> {
         self.guard.check()?;
-        Entries::new(py, &self.source, &self.guard, range, reverse, shape)
+        Entries::new(py, &self.source, &self.guard, options, reverse, shape)
+    }
+
+    /// One end of the entries, as a pair.
+    fn end<'py>(
+        &self,
+        py: Python<'py>,
+        read: impl FnOnce(&Source) -> Result<Option<(unikv::Bytes, unikv::Bytes)>, Fault> + Send,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let entry = self.call(py, read)?;
+        entry.map(|(key, value)| pair(py, &key, &value)).transpose()
     }
 }
 
@@ -73,17 +83,35 @@ fn to_bytes<'py>(py: Python<'py>, value: Option<unikv::Bytes>) -> Option<Bound<'
 impl Readable {
     /// The value of a key, or `default` if it has none.
     ///
+    /// Without `fill_cache` the read cache keeps no block and no record that is read for this.
+    /// After `timeout`, in seconds or as a `timedelta`, nothing more is read from the device, and
+    /// `TimedOutError` is raised; what is in memory is found in any case.
+    ///
     /// >>> db[b"apple"] = b"red"
     /// >>> db.get(b"apple"), db.get(b"pear"), db.get(b"pear", b"green")
     /// (b'red', None, b'green')
-    #[pyo3(signature = (key, default=None))]
+    /// >>> db.get(b"apple", fill_cache=False, timeout=0.5)
+    /// b'red'
+    #[pyo3(signature = (key, default=None, *, fill_cache=true, timeout=None))]
     fn get<'py>(
         &self,
         py: Python<'py>,
         key: Blob<'_>,
         default: Option<Bound<'py, PyAny>>,
+        fill_cache: bool,
+        timeout: Option<Time>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(match self.read(py, key.as_ref())? {
+        let value = if fill_cache && timeout.is_none() {
+            self.read(py, key.as_ref())?
+        } else {
+            let options = read_options(range(None, None, None), fill_cache, timeout);
+            let key = key.as_ref();
+            self.call(
+                py,
+                |source| read!(source, from => from.get_with(key, &options)?),
+            )?
+        };
+        Ok(match value {
             Some(value) => Some(PyBytes::new(py, &value).into_any()),
             None => default,
         })
@@ -147,22 +175,26 @@ impl Readable {
 
     /// The keys, in order.
     fn __iter__(&self, py: Python<'_>) -> PyResult<Entries> {
-        self.entries(py, range(None, None, None), false, Shape::Keys)
+        self.entries(py, ReadOptions::default(), false, Shape::Keys)
     }
 
     fn __reversed__(&self, py: Python<'_>) -> PyResult<Entries> {
-        self.entries(py, range(None, None, None), true, Shape::Keys)
+        self.entries(py, ReadOptions::default(), true, Shape::Keys)
     }
 
     /// The entries from `start` to before `stop` whose keys begin with `prefix`, in the order of
-    /// their keys, as pairs. They are as of now, whatever is written meanwhile.
+    /// their keys, as pairs. They are as of now, whatever is written meanwhile. `fill_cache` and
+    /// `timeout` are as for `get`; the time counts from this call on.
     ///
     /// >>> db.update({b"a": b"1", b"b": b"2", b"c": b"3"})
     /// >>> list(db.items(start=b"b"))
     /// [(b'b', b'2'), (b'c', b'3')]
     /// >>> list(db.items(stop=b"c", reverse=True))
     /// [(b'b', b'2'), (b'a', b'1')]
-    #[pyo3(signature = (start=None, stop=None, prefix=None, reverse=false))]
+    #[pyo3(signature = (
+        start=None, stop=None, prefix=None, reverse=false, *, fill_cache=true, timeout=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn items(
         &self,
         py: Python<'_>,
@@ -170,8 +202,11 @@ impl Readable {
         stop: Option<Blob<'_>>,
         prefix: Option<Blob<'_>>,
         reverse: bool,
+        fill_cache: bool,
+        timeout: Option<Time>,
     ) -> PyResult<Entries> {
-        self.entries(py, range(start, stop, prefix), reverse, Shape::Items)
+        let options = read_options(range(start, stop, prefix), fill_cache, timeout);
+        self.entries(py, options, reverse, Shape::Items)
     }
 
     /// The keys, as `items`. No value is read.
@@ -179,7 +214,10 @@ impl Readable {
     /// >>> db.update({b"user:1": b"", b"user:2": b"", b"visit:1": b""})
     /// >>> list(db.keys(prefix=b"user:"))
     /// [b'user:1', b'user:2']
-    #[pyo3(signature = (start=None, stop=None, prefix=None, reverse=false))]
+    #[pyo3(signature = (
+        start=None, stop=None, prefix=None, reverse=false, *, fill_cache=true, timeout=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn keys(
         &self,
         py: Python<'_>,
@@ -187,12 +225,18 @@ impl Readable {
         stop: Option<Blob<'_>>,
         prefix: Option<Blob<'_>>,
         reverse: bool,
+        fill_cache: bool,
+        timeout: Option<Time>,
     ) -> PyResult<Entries> {
-        self.entries(py, range(start, stop, prefix), reverse, Shape::Keys)
+        let options = read_options(range(start, stop, prefix), fill_cache, timeout);
+        self.entries(py, options, reverse, Shape::Keys)
     }
 
     /// The values in the order of their keys, as `items`.
-    #[pyo3(signature = (start=None, stop=None, prefix=None, reverse=false))]
+    #[pyo3(signature = (
+        start=None, stop=None, prefix=None, reverse=false, *, fill_cache=true, timeout=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn values(
         &self,
         py: Python<'_>,
@@ -200,8 +244,25 @@ impl Readable {
         stop: Option<Blob<'_>>,
         prefix: Option<Blob<'_>>,
         reverse: bool,
+        fill_cache: bool,
+        timeout: Option<Time>,
     ) -> PyResult<Entries> {
-        self.entries(py, range(start, stop, prefix), reverse, Shape::Values)
+        let options = read_options(range(start, stop, prefix), fill_cache, timeout);
+        self.entries(py, options, reverse, Shape::Values)
+    }
+
+    /// The entry with the least key, as a pair, or `None` if there is none.
+    ///
+    /// >>> db.update({b"a": b"1", b"b": b"2"})
+    /// >>> db.first_key_value(), db.last_key_value()
+    /// ((b'a', b'1'), (b'b', b'2'))
+    fn first_key_value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.end(py, |source| read!(source, from => from.first_key_value()?))
+    }
+
+    /// The entry with the greatest key, as a pair, or `None` if there is none.
+    fn last_key_value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.end(py, |source| read!(source, from => from.last_key_value()?))
     }
 
     /// How many keys there are; each is read for it.
@@ -217,7 +278,8 @@ impl Readable {
         stop: Option<Blob<'_>>,
         prefix: Option<Blob<'_>>,
     ) -> PyResult<u64> {
-        let keys = self.entries(py, range(start, stop, prefix), false, Shape::Keys)?;
+        let all = ReadOptions::default().range(range(start, stop, prefix));
+        let keys = self.entries(py, all, false, Shape::Keys)?;
         keys.count(py)
     }
 
@@ -292,7 +354,8 @@ impl Readable {
 
     /// An iterator that moves both ways, with the keywords of plyvel: `reverse`, `start`, `stop`,
     /// `include_start`, `include_stop`, `prefix`, `include_key`, `include_value`. With `within` it
-    /// is as if there were only the keys that begin with that, without it.
+    /// is as if there were only the keys that begin with that, without it. `fill_cache` and
+    /// `timeout` are as for `get`; the time begins again where the iterator is moved or turns.
     ///
     /// >>> db.update({b"a": b"1", b"b": b"2", b"c": b"3"})
     /// >>> it = db.iterator(include_value=False)
@@ -301,7 +364,8 @@ impl Readable {
     /// (b'b', b'c', b'c')
     #[pyo3(signature = (
         *, reverse=false, start=None, stop=None, include_start=true, include_stop=false,
-        prefix=None, include_key=true, include_value=true, within=None,
+        prefix=None, include_key=true, include_value=true, within=None, fill_cache=true,
+        timeout=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn iterator(
@@ -316,12 +380,18 @@ impl Readable {
         include_key: bool,
         include_value: bool,
         within: Option<Blob<'_>>,
+        fill_cache: bool,
+        timeout: Option<Time>,
     ) -> PyResult<Iterator> {
         self.guard.check()?;
         let within = within.map(Blob::into_owned).unwrap_or_default();
-        let range = both_ways::range(start, stop, include_start, include_stop, prefix, &within)?;
-        let part = Part::new(include_key, include_value, within.len());
-        Iterator::new(py, &self.source, &self.guard, range, reverse, part, within)
+        let keys = both_ways::range(start, stop, include_start, include_stop, prefix, &within)?;
+        let options = read_options(range(None, None, None), fill_cache, timeout);
+        let (keys, part) = (
+            (keys, options),
+            Part::new(include_key, include_value, within.len()),
+        );
+        Iterator::new(py, &self.source, &self.guard, keys, reverse, part, within)
     }
 
     /// Writes the keys from `start` to before `stop` that begin with `prefix`, with their values
@@ -348,9 +418,17 @@ impl Readable {
     }
 
     /// A position that moves both ways, with plyvel's methods: `seek_to_first`, `seek_to_last`,
-    /// `seek`, `next`, `prev`, `valid`, `key`, `value`.
-    fn raw_iterator(&self, py: Python<'_>) -> PyResult<RawIterator> {
+    /// `seek`, `next`, `prev`, `valid`, `key`, `value`. `fill_cache` and `timeout` are as for
+    /// `get`; the time counts from this call on.
+    #[pyo3(signature = (*, fill_cache=true, timeout=None))]
+    fn raw_iterator(
+        &self,
+        py: Python<'_>,
+        fill_cache: bool,
+        timeout: Option<Time>,
+    ) -> PyResult<RawIterator> {
         self.guard.check()?;
-        RawIterator::new(py, &self.source, &self.guard)
+        let options = read_options(range(None, None, None), fill_cache, timeout);
+        RawIterator::new(py, &self.source, &self.guard, &options)
     }
 }

@@ -7,6 +7,7 @@ use crate::boundary::errors::Fault;
 use crate::boundary::guard::Guard;
 use crate::boundary::waits::{detached, interruptible};
 use crate::exports;
+use crate::iterators::pair;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
@@ -195,6 +196,51 @@ impl Writable {
                 .get_item(0)
                 .map_err(|_| PyKeyError::new_err(key.clone().unbind())),
         }
+    }
+
+    /// Removes the entry with the least key, or the least from `start` to before `stop` that begins
+    /// with `prefix`, and returns it as a pair; `None` if there is none. Each entry is taken once,
+    /// however many threads take entries.
+    ///
+    /// >>> tasks = db.keyspace("tasks")
+    /// >>> tasks.update({b"1": b"sweep", b"2": b"cook"})
+    /// >>> tasks.pop_first(), tasks.pop_first(), tasks.pop_first()
+    /// ((b'1', b'sweep'), (b'2', b'cook'), None)
+    #[pyo3(signature = (start=None, stop=None, prefix=None))]
+    fn pop_first<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        prefix: Option<Blob<'_>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let range = range(start, stop, prefix);
+        let popped = detached(
+            py,
+            || on!(&self.target, from => from.pop_first_in_range(range)),
+        )?;
+        popped
+            .map(|(key, value)| pair(py, &key, &value))
+            .transpose()
+    }
+
+    /// Removes the entry with the greatest key, as `pop_first`.
+    #[pyo3(signature = (start=None, stop=None, prefix=None))]
+    fn pop_last<'py>(
+        &self,
+        py: Python<'py>,
+        start: Option<Blob<'_>>,
+        stop: Option<Blob<'_>>,
+        prefix: Option<Blob<'_>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let range = range(start, stop, prefix);
+        let popped = detached(
+            py,
+            || on!(&self.target, from => from.pop_last_in_range(range)),
+        )?;
+        popped
+            .map(|(key, value)| pair(py, &key, &value))
+            .transpose()
     }
 
     /// The value of a key, which becomes `default` if it has none.

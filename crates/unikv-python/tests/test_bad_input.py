@@ -127,7 +127,7 @@ def test_opening(tmp_path):
     with pytest.raises((ValueError, unikv.Error)):
         unikv.open("a\0b")
     with unikv.open(tmp_path / "db"):
-        with pytest.raises(unikv.LockedError, match="in this process"):
+        with pytest.raises(unikv.LockedError, match="in this process already"):
             unikv.open(tmp_path / "db")
         with pytest.raises(unikv.LockedError):
             unikv.destroy(tmp_path / "db")
@@ -209,6 +209,10 @@ def test_closed(db, tmp_path):
         lambda: b"1" in db,
         lambda: list(db),
         lambda: db.count(),
+        lambda: db.first_key_value(),
+        lambda: db.last_key_value(),
+        lambda: db.pop_first(),
+        lambda: db.pop_last(),
         lambda: db.items(),
         lambda: db.multi_get([b"1"]),
         lambda: db.delete_range(),
@@ -226,8 +230,8 @@ def test_closed(db, tmp_path):
         lambda: db.compact(),
         lambda: db.checkpoint(tmp_path / "c"),
         lambda: db.backup(tmp_path / "b"),
-        lambda: db.token,
-        lambda: db.mark,
+        lambda: db.change_token,
+        lambda: db.commit_tag,
         lambda: db.__enter__(),
         lambda: db.iterator(),
         lambda: db.raw_iterator(),

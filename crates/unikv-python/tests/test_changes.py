@@ -15,7 +15,7 @@ def db(tmp_path):
 
 
 def test_changes(db):
-    token = db.token
+    token = db.change_token
     users = db.keyspace("users")
     users.put(b"u", b"1", ttl=60)
     with db.write_batch(sync=True) as batch:
@@ -45,7 +45,7 @@ def test_changes(db):
 
 
 def test_unsynced_and_waiting(db):
-    token = db.token
+    token = db.change_token
     db[b"a"] = b"1"
     assert list(db.changes_since(token, timeout=0)) == []
     (change,) = db.changes_since(token, timeout=0, include_unsynced=True)
@@ -72,11 +72,11 @@ def test_what_is_wrong(db, tmp_path):
     with pytest.raises(TypeError):
         db.changes_since(7)
     with pytest.raises(unikv.InvalidArgumentError):
-        db.changes_since(db.token, timeout=-1)
+        db.changes_since(db.change_token, timeout=-1)
     with unikv.open(tmp_path / "other") as other:
         with pytest.raises(unikv.InvalidArgumentError):
-            other.token
-    oldest = db.oldest_token
+            other.change_token
+    oldest = db.oldest_change_token
     with unikv.open(tmp_path / "other", change_window_bytes="1MiB") as other:
         other.put(b"a", b"1", sync=True)
         with pytest.raises(unikv.HistoryGoneError) as error:
@@ -95,7 +95,7 @@ def test_a_signal_takes_no_change(db):
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         for round in range(30):
-            feed = db.changes_since(db.token, timeout=5)
+            feed = db.changes_since(db.change_token, timeout=5)
             other = threading.Thread(target=interrupt, args=(round,))
             found = []
             try:

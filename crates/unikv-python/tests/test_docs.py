@@ -53,6 +53,36 @@ def test_programs(example, says, tmp_path):
     assert says in done.stdout and done.stdout
 
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
+# Those beside the ones for a newcomer, which have tests of their own.
+OTHERS = {"web_cache", "measure"}
+SHORT = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
+
+
+# What lies beside a program is imported in the place of a module of Python.
+RENAMED = {"queue": "task_queue", "statistics": "show_statistics"}
+
+
+def test_the_short_examples_are_those_of_rust():
+    rust = Path(__file__).parents[2] / "unikv" / "examples"
+    names = {path.stem for path in rust.glob("*.rs")} - {"quickstart"}
+    assert SHORT == sorted(RENAMED.get(name, name) for name in names)
+    assert not sys.stdlib_module_names & set(SHORT)
+    assert len(SHORT) == 20
+
+
+@pytest.mark.parametrize("example", SHORT)
+def test_short_examples_run_twice(example, tmp_path):
+    """What the first time has left must not be in the way of the second."""
+    source = EXAMPLES / f"{example}.py"
+    assert len(source.read_text().splitlines()) < 40
+    for time in ("first", "second"):
+        command = [sys.executable, "-W", "error", str(source)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGS)
+        assert done.returncode == 0, f"the {time} time: {done.stderr}"
+        assert done.stdout
+
+
 def test_the_readme(tmp_path, capsys, monkeypatch):
     text = (Path(__file__).parent.parent / "README.md").read_text()
     monkeypatch.chdir(tmp_path)

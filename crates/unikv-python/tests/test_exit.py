@@ -48,7 +48,7 @@ PROGRAM = textwrap.dedent(
             db.multi_get(slowly([key, b"other"] * 5))
         else:
             db[key] = b"%d" % n
-            for change in db.changes_since(db.oldest_token, timeout=0, include_unsynced=True):
+            for change in db.changes_since(db.oldest_change_token, timeout=0, include_unsynced=True):
                 spin()
                 break
 

@@ -3,7 +3,7 @@
 use super::batch::WriteBatch;
 use super::comparator;
 use super::options::Options;
-use super::reads_and_writes::{ReadOptions, Source, WriteOptions, read};
+use super::reads_and_writes::{ReadOptions, Source, WriteOptions, get};
 use crate::boundary::args::{
     Array, ArrayOut, Bytes, Ending, EndingConst, New, NewConst, Optional, OptionalBytes, Out,
     Shared, Text, end, strings,
@@ -171,24 +171,6 @@ capi! { functions:
         New::of(Database::open(options, open)?)
     }
 
-    /// Opens the database in directory `name`, which must be there, whatever LevelDB's two options
-    /// say; NULL on failure.
-    fn unikv_open_existing(options: Optional<Options>, name: Text; errptr) -> New<Database> {
-        New::of(Database::open(options, |_, engine| Db::open_existing(name.path(), engine))?)
-    }
-
-    /// Creates a database in directory `name`, which must not hold one, whatever LevelDB's two
-    /// options say, and opens it; NULL on failure.
-    fn unikv_create_new(options: Optional<Options>, name: Text; errptr) -> New<Database> {
-        New::of(Database::open(options, |_, engine| Db::create_new(name.path(), engine))?)
-    }
-
-    /// Creates a database in the memory of the process, which is gone when it is closed; NULL on
-    /// failure. Checkpoints, backups and exports copy it to a disk.
-    fn unikv_open_in_memory(options: Optional<Options>; errptr) -> New<Database> {
-        New::of(Database::open(options, |_, engine| Db::in_memory(engine))?)
-    }
-
     /// Closes the database at once. No other call may be using it. What was made of it (iterators,
     /// snapshots, transactions) may be closed later; other calls with it fail from now on, with
     /// `unikv_closed`. `unikv_close_checked` returns errors, too, and `unikv_close_report_json`
@@ -234,11 +216,7 @@ capi! { functions:
         key[keylen]: Bytes, vallen: Out<usize>; errptr
     ) -> *mut c_char {
         vallen.set(0)?;
-        let value = match options.filter(|options| !options.is_plain()) {
-            None => read!(db.source(), from, from.get(key)?),
-            Some(options) => read!(options.source(db)?, from, from.get(key)?),
-        };
-        hand_out(value, &vallen)?
+        hand_out(get(db, options, key)?, &vallen)?
     }
 
     /// The database as it is now, until the snapshot is released.
@@ -264,18 +242,14 @@ capi! { functions:
     ) {
         let negative = |_| Fault::misuse("a number of ranges is negative", "pass how many there are");
         let count = usize::try_from(num_ranges).map_err(negative)?;
-        if count > 0 {
-            sizes.write(std::iter::repeat_n(0, count))?;
-        }
+        sizes.write(std::iter::repeat_n(0, count))?;
         let starts = strings(count, &range_start_key, &range_start_key_len)?;
         let limits = strings(count, &range_limit_key, &range_limit_key_len)?;
         let size = |(start, limit): (&&[u8], &&[u8])| -> Outcome<u64> {
             Ok(db.db()?.approximate_size(range(Some(start), Some(limit)))?)
         };
         let all = starts.iter().zip(&limits).map(size).collect::<Outcome<Vec<u64>>>()?;
-        if count > 0 {
-            sizes.write(all.into_iter())?;
-        }
+        sizes.write(all.into_iter())?;
     }
 
     /// Merges the keys from `start_key` to before `limit_key`, and waits for that; NULL stands for

@@ -213,7 +213,10 @@ capi! { functions:
     ) -> New<Iterator> {
         let cursor = match options {
             None => Ok(read!(db.source(), from, from.cursor())),
-            Some(options) => options.source(db).map(|source| read!(source, from, from.cursor())),
+            Some(options) => options.source(db).map(|source| {
+                let reading = options.engine();
+                read!(source, from, from.cursor_with(&reading))
+            }),
         };
         New::of(Iterator::new(cursor, options))
     }

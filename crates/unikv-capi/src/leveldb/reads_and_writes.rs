@@ -1,6 +1,6 @@
 //! The options of reads and of writes, and what they mean.
 
-use super::database::{Database, Snapshot, SnapshotOf};
+use super::database::{Database, Snapshot, SnapshotOf, range};
 use crate::boundary::args::{Alone, Ending, New, Optional, end};
 use crate::boundary::capi;
 use crate::boundary::fault::{Fault, Outcome};
@@ -20,6 +20,10 @@ pub struct ReadOptions {
     pub(crate) upper: Option<Vec<u8>>,
     /// Whether iterators leave values where they are until they are asked for.
     pub(crate) values_on_demand: bool,
+    /// Whether the cache keeps nothing of what is read.
+    leaves_cache: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) read_ahead: Option<usize>,
 }
 
 object!(ReadOptions, "unikv_readoptions_t", b"ukv:read");
@@ -51,10 +55,30 @@ fn keyspace_in(keyspace: Option<&Arc<KeyspaceOf>>, database: u64) -> Outcome<Opt
 }
 
 impl ReadOptions {
-    /// Whether reads are of the default keyspace as it is now.
+    /// Whether a get is of the default keyspace as it is now, as usual.
     #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.snapshot.is_none() && self.keyspace.is_none()
+    fn is_plain(&self) -> bool {
+        let is_usual = !self.leaves_cache && self.timeout.is_none();
+        is_usual && self.snapshot.is_none() && self.keyspace.is_none()
+    }
+
+    /// As the engine has it, for everything within the bounds; cursors keep to these by themselves.
+    pub(crate) fn engine(&self) -> unikv::ReadOptions {
+        let options = unikv::ReadOptions::default().fill_cache(!self.leaves_cache);
+        let options = match self.timeout {
+            Some(timeout) => options.timeout(timeout),
+            None => options,
+        };
+        match self.read_ahead {
+            Some(entries) => options.read_ahead(entries),
+            None => options,
+        }
+    }
+
+    /// The same, for the keys between the bounds.
+    pub(crate) fn within_bounds(&self) -> unikv::ReadOptions {
+        let bounds = range(self.lower.as_deref(), self.upper.as_deref());
+        self.engine().range(bounds)
     }
 
     pub(crate) fn has_snapshot(&self) -> bool {
@@ -93,6 +117,26 @@ impl ReadOptions {
             None => snapshot.clone(),
         }))
     }
+}
+
+/// The value of a key.
+#[inline]
+pub(crate) fn get(
+    database: &Database,
+    options: Option<&ReadOptions>,
+    key: &[u8],
+) -> Outcome<Option<unikv::Bytes>> {
+    Ok(match options.filter(|options| !options.is_plain()) {
+        None => read!(database.source(), from, from.get(key)?),
+        Some(options) => {
+            let reading = options.engine();
+            read!(
+                options.source(database)?,
+                from,
+                from.get_with(key, &reading)?
+            )
+        }
+    })
 }
 
 /// What the call names is another database's.
@@ -202,9 +246,12 @@ capi! { functions:
         let _ = (&options, yes);
     }
 
-    /// Accepted without a meaning: what is read once does not displace what is read often.
+    /// Whether the read cache keeps what gets and iterators read: `unikv_get`, `unikv_get_into`,
+    /// `unikv_transaction_get`, the first and the last entry, and iterators that are made with the
+    /// options. Default: 1. With 0 a pass over more than the cache holds does not displace what
+    /// other reads need.
     fn unikv_readoptions_set_fill_cache(options: Alone<ReadOptions>, yes: u8) {
-        let _ = (&options, yes);
+        options.leaves_cache = yes == 0;
     }
 
     /// Has reads show a snapshot, until it is released or NULL is set.

@@ -3,7 +3,7 @@
 use crate::boundary::args::{Array, ArrayOut, Buffer, Bytes, Optional, Out, Shared, strings};
 use crate::boundary::capi;
 use crate::leveldb::database::Database;
-use crate::leveldb::reads_and_writes::{ReadOptions, read};
+use crate::leveldb::reads_and_writes::{ReadOptions, get, read};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 
@@ -33,10 +33,7 @@ capi! { functions:
         db: Shared<Database>, options: Optional<ReadOptions>, key[keylen]: Bytes,
         buffer[capacity]: Buffer, vallen: Out<usize>; errptr
     ) -> u8 {
-        let value = match options.filter(|options| !options.is_plain()) {
-            None => read!(db.source(), from, from.get(key)?),
-            Some(options) => read!(options.source(db)?, from, from.get(key)?),
-        };
+        let value = get(db, options, key)?;
         vallen.set(value.as_ref().map_or(0, |value| value.len()))?;
         if let Some(value) = &value {
             copy(value, buffer);
@@ -72,9 +69,7 @@ capi! { functions:
         let keys = strings(count, &keys, &keylens)?;
         let values = read!(source!(db, options), from, from.multi_get(&keys)?);
         let lens = values.iter().map(|value| value.as_ref().map(|value| value.len()));
-        if count > 0 {
-            vallens.write(lens.clone().map(|len| len.unwrap_or(usize::MAX)))?;
-        }
+        vallens.write(lens.clone().map(|len| len.unwrap_or(usize::MAX)))?;
         let total = lens.flatten().sum();
         if total <= buffer.len() {
             let mut at = 0;

@@ -1,9 +1,11 @@
 //! Keyspaces: ordered spaces of keys beside each other in one database.
 
-use crate::boundary::args::{Alone, Bytes, Ending, New, Optional, Shared, Text, end};
+use crate::boundary::args::{
+    Alone, Array, ArrayOut, Bytes, Ending, New, Optional, Shared, Text, end, objects, texts,
+};
 use crate::boundary::capi;
 use crate::boundary::fault::{Fault, Kind, Outcome};
-use crate::boundary::handles::object;
+use crate::boundary::handles::{Cell, object, place};
 use crate::boundary::memory::malloc_copy;
 use crate::leveldb::batch::WriteBatch;
 use crate::leveldb::database::{Database, is_followed};
@@ -82,9 +84,9 @@ pub struct Keyspace(pub(crate) Arc<KeyspaceOf>);
 
 object!(Keyspace, "unikv_keyspace_t", b"ukv:keys");
 
-fn hand_out(named: Named, database: &Database) -> New<Keyspace> {
+fn handle(named: Named, database: &Database) -> Keyspace {
     let database = database.id;
-    New::of(Keyspace(Arc::new(KeyspaceOf { named, database })))
+    Keyspace(Arc::new(KeyspaceOf { named, database }))
 }
 
 /// The keyspace of this name, if there is one.
@@ -119,13 +121,37 @@ capi! { functions:
         db: Shared<Database>, name: Text, options: Optional<Options>; errptr
     ) -> New<Keyspace> {
         let options = options_of_keyspace(options)?;
-        hand_out(Named::Written(db.db()?.keyspace(name.str()?, options)?), db)
+        New::of(handle(Named::Written(db.db()?.keyspace(name.str()?, options)?), db))
+    }
+
+    /// The keyspaces of `count` names into `keyspaces`, as `unikv_keyspace_open` gives one. Those
+    /// that are not there are made, all at once: a power cut leaves all or none, and ten thousand
+    /// take about as long as ten. On failure NULL is in each place.
+    fn unikv_create_keyspaces(
+        db: Shared<Database>, options: Optional<Options>, count: usize,
+        names: Array<*const c_char>, keyspaces: ArrayOut<*mut Cell<Keyspace>>; errptr
+    ) {
+        keyspaces.write(std::iter::repeat_n(std::ptr::null_mut(), count))?;
+        let (names, options) = (texts(count, &names)?, options_of_keyspace(options)?);
+        let all = db.db()?.create_keyspaces(names, options)?;
+        let handles = all.into_iter().map(|keyspace| place(handle(Named::Written(keyspace), db)));
+        keyspaces.write(handles)?;
+    }
+
+    /// Removes `count` keyspaces with all their keys, all at once: a power cut leaves all or none.
+    /// The handles are still to be closed.
+    fn unikv_drop_keyspaces(
+        db: Shared<Database>, count: usize, keyspaces: Array<*const Cell<Keyspace>>; errptr
+    ) {
+        let keyspaces = objects(count, &keyspaces)?.into_iter();
+        let keyspaces = keyspaces.map(|keyspace| keyspace.0.of(db.id));
+        db.db()?.drop_keyspaces(keyspaces.collect::<Outcome<Vec<_>>>()?)?;
     }
 
     /// The keyspace of this name; NULL if there is none, and on failure.
     fn unikv_keyspace_find(db: Shared<Database>, name: Text; errptr) -> New<Keyspace> {
         match find(db, name.str()?) {
-            Some(keyspace) => hand_out(keyspace, db),
+            Some(keyspace) => New::of(handle(keyspace, db)),
             None => New::null(),
         }
     }

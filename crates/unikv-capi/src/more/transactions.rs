@@ -61,10 +61,11 @@ impl Transaction {
         for_update: bool,
     ) -> Outcome<Option<unikv::Bytes>> {
         let open = self.open()?;
+        let reading = options.map(ReadOptions::engine).unwrap_or_default();
         Ok(match (self.to_read(options)?, for_update) {
-            (None, false) => open.get(key)?,
+            (None, false) => open.get_with(key, &reading)?,
             (None, true) => open.get_for_update(key)?,
-            (Some(keyspace), false) => open.keyspace(keyspace).get(key)?,
+            (Some(keyspace), false) => open.keyspace(keyspace).get_with(key, &reading)?,
             (Some(keyspace), true) => open.keyspace(keyspace).get_for_update(key)?,
         })
     }
@@ -154,9 +155,10 @@ capi! { functions:
         txn: Alone<Transaction>, options: Optional<ReadOptions>
     ) -> New<Iterator> {
         let open = txn.open()?;
+        let reading = options.map(ReadOptions::engine).unwrap_or_default();
         let cursor = txn.to_read(options).map(|keyspace| match keyspace {
-            None => open.cursor(),
-            Some(keyspace) => open.keyspace(keyspace).cursor(),
+            None => open.cursor_with(&reading),
+            Some(keyspace) => open.keyspace(keyspace).cursor_with(&reading),
         });
         New::of(Iterator::new(cursor, options))
     }

@@ -1,7 +1,7 @@
 /* Threads that are ended inside functions of theirs that we have called, as an interpreter does while the
    process exits. They stay there until it is gone, and nobody waits for them. */
 
-#include "unikv_check.h"
+#include "operations.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* What UniKV has beside LevelDB's interface. */
 
-#include "unikv_check.h"
+#include "operations.h"
 
 static void check_get(unikv_t* db, const unikv_readoptions_t* r, const char* key,
     const char* expected) {

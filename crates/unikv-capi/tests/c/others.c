@@ -1,7 +1,7 @@
 /* What others see of a database: figures, secondaries, those who get its changes, and exports; and
    what it has stored of its options. */
 
-#include "unikv_check.h"
+#include "operations.h"
 
 static void check_get(unikv_t* db, const unikv_readoptions_t* r, const char* key,
     const char* expected) {

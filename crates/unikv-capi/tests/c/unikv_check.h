@@ -18,14 +18,4 @@ static void put(unikv_t* db, const unikv_writeoptions_t* w, const char* key, con
     FINE(err);
 }
 
-/* An operation of a batch or a change in words, added to the string `state`. */
-static void on_delete(void* state, uint32_t keyspace, const char* k, size_t klen) {
-    sprintf((char*)state + strlen(state), "delete %u %.*s;", keyspace, (int)klen, k);
-}
-static void on_range(void* state, uint32_t keyspace, const char* start, size_t startlen,
-    const char* limit, size_t limitlen) {
-    sprintf((char*)state + strlen(state), "range %u %.*s-%.*s;", keyspace, (int)startlen, start,
-        (int)limitlen, limit ? limit : "");
-}
-
 #endif

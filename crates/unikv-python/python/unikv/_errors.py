@@ -136,8 +136,8 @@ class HistoryGoneError(Error):
     kind = "history_gone"
 
 
-class TimedOutError(Error):
-    """The read has taken longer than its `timeout`."""
+class TimedOutError(Error, TimeoutError):
+    """The read has taken longer than its `timeout`. Nothing changed."""
 
     kind = "timed_out"
 
@@ -146,6 +146,7 @@ class IteratorInvalidError(Error):
     """The iterator is on no entry."""
 
     kind = "iterator_invalid"
+
 
 # They are shown under the names by which they are used.
 for _class in list(globals().values()):

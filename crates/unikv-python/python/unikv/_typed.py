@@ -139,6 +139,9 @@ class TypedKeyspace(Generic[K, V]):
     def _bound(self, key: K | None) -> bytes | None:
         return None if key is None else self._key.encode(key)
 
+    def _entry(self, entry: tuple[bytes, bytes]) -> tuple[K, V]:
+        return self._key.decode(entry[0]), self._value.decode(entry[1])
+
     def _prefix(self, prefix: Any) -> bytes | None:
         if prefix is None:
             return None
@@ -149,12 +152,22 @@ class TypedKeyspace(Generic[K, V]):
         return data
 
     @overload
-    def get(self, key: K) -> V | None: ...
+    def get(self, key: K, *, fill_cache: bool = True, timeout: Time | None = None) -> V | None: ...
     @overload
-    def get(self, key: K, default: D) -> V | D: ...
-    def get(self, key: K, default: Any = None) -> Any:
-        """The value of a key, or `default` if it has none."""
-        data = self.untyped.get(self._key.encode(key))
+    def get(
+        self, key: K, default: D, *, fill_cache: bool = True, timeout: Time | None = None
+    ) -> V | D: ...
+    def get(
+        self,
+        key: K,
+        default: Any = None,
+        *,
+        fill_cache: bool = True,
+        timeout: Time | None = None,
+    ) -> Any:
+        """The value of a key, or `default` if it has none; see `Database.get`."""
+        key_data = self._key.encode(key)
+        data = self.untyped.get(key_data, fill_cache=fill_cache, timeout=timeout)
         return default if data is None else self._value.decode(data)
 
     def __getitem__(self, key: K) -> V:
@@ -223,17 +236,46 @@ class TypedKeyspace(Generic[K, V]):
         before, after = (None if v is None else self._value.encode(v) for v in (expected, new))
         return self.untyped.compare_and_swap(self._key.encode(key), before, after)
 
+    def first_key_value(self) -> tuple[K, V] | None:
+        """The entry with the least key, or None if there is none."""
+        entry = self.untyped.first_key_value()
+        return None if entry is None else self._entry(entry)
+
+    def last_key_value(self) -> tuple[K, V] | None:
+        """The entry with the greatest key, or None if there is none."""
+        entry = self.untyped.last_key_value()
+        return None if entry is None else self._entry(entry)
+
+    def pop_first(
+        self, start: K | None = None, stop: K | None = None, prefix: K | None = None
+    ) -> tuple[K, V] | None:
+        """Removes the entry with the least key, and returns it, as `Database.pop_first`."""
+        bounds = (self._bound(start), self._bound(stop), self._prefix(prefix))
+        entry = self.untyped.pop_first(*bounds)
+        return None if entry is None else self._entry(entry)
+
+    def pop_last(
+        self, start: K | None = None, stop: K | None = None, prefix: K | None = None
+    ) -> tuple[K, V] | None:
+        """Removes the entry with the greatest key, and returns it, as `Database.pop_last`."""
+        bounds = (self._bound(start), self._bound(stop), self._prefix(prefix))
+        entry = self.untyped.pop_last(*bounds)
+        return None if entry is None else self._entry(entry)
+
     def items(
         self,
         start: K | None = None,
         stop: K | None = None,
         prefix: K | None = None,
         reverse: bool = False,
+        *,
+        fill_cache: bool = True,
+        timeout: Time | None = None,
     ) -> Iterator[tuple[K, V]]:
         """The entries in the order of their keys, as `Database.items`."""
         bounds = (self._bound(start), self._bound(stop), self._prefix(prefix), reverse)
-        key, value = self._key.decode, self._value.decode
-        return ((key(k), value(v)) for k, v in self.untyped.items(*bounds))
+        entries = self.untyped.items(*bounds, fill_cache=fill_cache, timeout=timeout)
+        return map(self._entry, entries)
 
     def keys(
         self,
@@ -241,10 +283,14 @@ class TypedKeyspace(Generic[K, V]):
         stop: K | None = None,
         prefix: K | None = None,
         reverse: bool = False,
+        *,
+        fill_cache: bool = True,
+        timeout: Time | None = None,
     ) -> Iterator[K]:
         """The keys in their order."""
         bounds = (self._bound(start), self._bound(stop), self._prefix(prefix), reverse)
-        return map(self._key.decode, self.untyped.keys(*bounds))
+        keys = self.untyped.keys(*bounds, fill_cache=fill_cache, timeout=timeout)
+        return map(self._key.decode, keys)
 
     def values(
         self,
@@ -252,10 +298,14 @@ class TypedKeyspace(Generic[K, V]):
         stop: K | None = None,
         prefix: K | None = None,
         reverse: bool = False,
+        *,
+        fill_cache: bool = True,
+        timeout: Time | None = None,
     ) -> Iterator[V]:
         """The values in the order of their keys."""
         bounds = (self._bound(start), self._bound(stop), self._prefix(prefix), reverse)
-        return map(self._value.decode, self.untyped.values(*bounds))
+        values = self.untyped.values(*bounds, fill_cache=fill_cache, timeout=timeout)
+        return map(self._value.decode, values)
 
     def count(
         self, start: K | None = None, stop: K | None = None, prefix: K | None = None

@@ -105,9 +105,13 @@ class Changes:
 @disjoint_base
 class Readable:
     @overload
-    def get(self, key: _Bytes) -> bytes | None: ...
+    def get(
+        self, key: _Bytes, *, fill_cache: bool = True, timeout: _Time | None = None
+    ) -> bytes | None: ...
     @overload
-    def get(self, key: _Bytes, default: _D) -> bytes | _D: ...
+    def get(
+        self, key: _Bytes, default: _D, *, fill_cache: bool = True, timeout: _Time | None = None
+    ) -> bytes | _D: ...
     def __getitem__(self, key: _Bytes, /) -> bytes: ...
     def __contains__(self, key: _Bytes, /) -> bool: ...
     def __bool__(self) -> bool: ...
@@ -120,6 +124,9 @@ class Readable:
         stop: _Bytes | None = None,
         prefix: _Bytes | None = None,
         reverse: bool = False,
+        *,
+        fill_cache: bool = True,
+        timeout: _Time | None = None,
     ) -> Entries[tuple[bytes, bytes]]: ...
     def keys(
         self,
@@ -127,6 +134,9 @@ class Readable:
         stop: _Bytes | None = None,
         prefix: _Bytes | None = None,
         reverse: bool = False,
+        *,
+        fill_cache: bool = True,
+        timeout: _Time | None = None,
     ) -> Entries[bytes]: ...
     def values(
         self,
@@ -134,7 +144,12 @@ class Readable:
         stop: _Bytes | None = None,
         prefix: _Bytes | None = None,
         reverse: bool = False,
+        *,
+        fill_cache: bool = True,
+        timeout: _Time | None = None,
     ) -> Entries[bytes]: ...
+    def first_key_value(self) -> tuple[bytes, bytes] | None: ...
+    def last_key_value(self) -> tuple[bytes, bytes] | None: ...
     def count(
         self,
         start: _Bytes | None = None,
@@ -168,6 +183,8 @@ class Readable:
         include_key: Literal[True] = True,
         include_value: Literal[True] = True,
         within: _Bytes | None = None,
+        fill_cache: bool = True,
+        timeout: _Time | None = None,
     ) -> Iterator[tuple[bytes, bytes]]: ...
     @overload
     def iterator(
@@ -182,6 +199,8 @@ class Readable:
         include_key: Literal[True] = True,
         include_value: Literal[False],
         within: _Bytes | None = None,
+        fill_cache: bool = True,
+        timeout: _Time | None = None,
     ) -> Iterator[bytes]: ...
     @overload
     def iterator(
@@ -196,6 +215,8 @@ class Readable:
         include_key: Literal[False],
         include_value: Literal[True] = True,
         within: _Bytes | None = None,
+        fill_cache: bool = True,
+        timeout: _Time | None = None,
     ) -> Iterator[bytes]: ...
     @overload
     def iterator(
@@ -210,8 +231,12 @@ class Readable:
         include_key: Literal[False],
         include_value: Literal[False],
         within: _Bytes | None = None,
+        fill_cache: bool = True,
+        timeout: _Time | None = None,
     ) -> Iterator[None]: ...
-    def raw_iterator(self) -> RawIterator: ...
+    def raw_iterator(
+        self, *, fill_cache: bool = True, timeout: _Time | None = None
+    ) -> RawIterator: ...
 
 @final
 class Snapshot(Readable):
@@ -311,6 +336,18 @@ class Writable(Readable):
     def pop(self, key: _Bytes) -> bytes: ...
     @overload
     def pop(self, key: _Bytes, default: _D, /) -> bytes | _D: ...
+    def pop_first(
+        self,
+        start: _Bytes | None = None,
+        stop: _Bytes | None = None,
+        prefix: _Bytes | None = None,
+    ) -> tuple[bytes, bytes] | None: ...
+    def pop_last(
+        self,
+        start: _Bytes | None = None,
+        stop: _Bytes | None = None,
+        prefix: _Bytes | None = None,
+    ) -> tuple[bytes, bytes] | None: ...
     def setdefault(self, key: _Bytes, default: _Bytes) -> bytes | None: ...
     def compare_and_swap(
         self, key: _Bytes, expected: _Bytes | None, new: _Bytes | None
@@ -431,6 +468,17 @@ class Database(Writable):
         default_ttl: _Time | None = None,
     ) -> TypedKeyspace[_K, _V]: ...
     def keyspaces(self) -> list[str]: ...
+    def create_keyspaces(
+        self,
+        names: Iterable[str],
+        *,
+        inline_value_bytes: _Size | None = None,
+        compression: str | None = None,
+        default_ttl: _Time | None = None,
+    ) -> list[Keyspace]: ...
+    def drop_keyspaces(
+        self, keyspaces: Iterable[Keyspace | TypedKeyspace[Any, Any] | str]
+    ) -> None: ...
     def drop_keyspace(self, name: Keyspace | TypedKeyspace[Any, Any] | str) -> None: ...
     def snapshot(self) -> Snapshot: ...
     def transaction(
@@ -452,9 +500,9 @@ class Database(Writable):
     def checkpoint(self, path: _Path) -> None: ...
     def backup(self, repository: _Path) -> dict[str, Any]: ...
     @property
-    def token(self) -> str: ...
+    def change_token(self) -> str: ...
     @property
-    def oldest_token(self) -> str: ...
+    def oldest_change_token(self) -> str: ...
     def changes_since(
         self, token: str, *, timeout: float | None = None, include_unsynced: bool = False
     ) -> Changes: ...

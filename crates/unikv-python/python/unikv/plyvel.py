@@ -4,8 +4,8 @@ Programs that were written for plyvel 1.5 run with `import unikv.plyvel as plyve
 exceptions and what iterators do are plyvel's. The files are UniKV's own.
 
 - Options without a meaning here are accepted: `paranoid_checks`, `max_open_files`,
-  `block_restart_interval`, `bloom_filter_bits`, and `verify_checksums` and `fill_cache` of reads.
-  Checksums are always verified. In the place of Snappy, values are compressed with LZ4.
+  `block_restart_interval`, `bloom_filter_bits`, and `verify_checksums` of reads. Checksums are
+  always verified. In the place of Snappy, values are compressed with LZ4.
 - `lru_cache_size`, with four write buffers, is the memory budget, of at least 32 MiB.
 - Keys are ordered by their bytes. A comparator is asked for the order of fixed pairs of keys; one
   that orders them differently is refused with `ValueError`.
@@ -317,7 +317,7 @@ class DB:
         if type(key) is not bytes:
             _bytes("key", key)
         try:
-            return self._db.get(key, default)
+            return self._db.get(key, default, fill_cache=bool(fill_cache))
         except _errors.Error as error:
             raise _raised(error) from error
 
@@ -363,13 +363,13 @@ class DB:
     ) -> Iterator:
         """An iterator over a range, which moves both ways."""
         bounds = (reverse, start, stop, include_start, include_stop, prefix)
-        return Iterator(self._db, None, bounds, include_key, include_value)
+        return Iterator(self._db, None, bounds, include_key, include_value, fill_cache)
 
     def raw_iterator(
         self, *, verify_checksums: bool | None = False, fill_cache: bool | None = True
     ) -> RawIterator:
         """A position that moves both ways, as LevelDB has it."""
-        return RawIterator(self._db)
+        return RawIterator(self._db, fill_cache)
 
     def snapshot(self) -> Snapshot:
         """The database as it is now."""
@@ -439,7 +439,7 @@ class PrefixedDB:
         fill_cache: bool | None = True,
     ) -> Any:
         """The value of a key, or `default`."""
-        return self._db.get(self._prefix + _bytes("key", key), default)
+        return self._db.get(self._prefix + _bytes("key", key), default, fill_cache=fill_cache)
 
     def put(self, key: bytes, value: Any, *, sync: bool = False) -> None:
         """Stores a value."""
@@ -472,7 +472,7 @@ class PrefixedDB:
     ) -> Iterator:
         """An iterator over a range, which moves both ways."""
         bounds = (reverse, start, stop, include_start, include_stop, prefix)
-        return Iterator(self._db._db, self._prefix, bounds, include_key, include_value)
+        return Iterator(self._db._db, self._prefix, bounds, include_key, include_value, fill_cache)
 
     def snapshot(self) -> Snapshot:
         """The keys as they are now."""
@@ -565,6 +565,7 @@ class Iterator:
         bounds: tuple[Any, Any, Any, Any, Any, Any],
         include_key: bool,
         include_value: bool,
+        fill_cache: bool | None,
     ) -> None:
         reverse, start, stop, include_start, include_stop, prefix = bounds
         for name, value in (("start", start), ("stop", stop), ("prefix", prefix)):
@@ -580,6 +581,7 @@ class Iterator:
                 include_key=bool(include_key),  # type: ignore[call-overload]
                 include_value=bool(include_value),
                 within=within,
+                fill_cache=bool(fill_cache),
             )
 
     def __iter__(self) -> Iterator:
@@ -633,9 +635,9 @@ class RawIterator:
 
     __slots__ = ("_it", "__weakref__")
 
-    def __init__(self, source: _unikv.Readable) -> None:
+    def __init__(self, source: _unikv.Readable, fill_cache: bool | None) -> None:
         with _translated:
-            self._it = source.raw_iterator()
+            self._it = source.raw_iterator(fill_cache=bool(fill_cache))
 
     def valid(self) -> bool:
         """Whether it is on an entry."""
@@ -726,8 +728,9 @@ class Snapshot:
     ) -> Any:
         """The value of a key, or `default`."""
         key = _bytes("key", key)
+        full = key if self._prefix is None else self._prefix + key
         with _translated:
-            return self._snapshot.get(key if self._prefix is None else self._prefix + key, default)
+            return self._snapshot.get(full, default, fill_cache=bool(fill_cache))
 
     def __iter__(self) -> Any:
         return self.iterator()
@@ -748,13 +751,13 @@ class Snapshot:
     ) -> Iterator:
         """An iterator over a range, which moves both ways."""
         bounds = (reverse, start, stop, include_start, include_stop, prefix)
-        return Iterator(self._snapshot, self._prefix, bounds, include_key, include_value)
+        return Iterator(self._snapshot, self._prefix, bounds, include_key, include_value, fill_cache)
 
     def raw_iterator(
         self, *, verify_checksums: bool | None = False, fill_cache: bool | None = True
     ) -> RawIterator:
         """A position that moves both ways."""
-        return RawIterator(self._snapshot)
+        return RawIterator(self._snapshot, fill_cache)
 
 
 def _property(db: _unikv.Database, name: str) -> str | None:
@@ -809,8 +812,6 @@ def repair_db(
     is left as it is. Until the end the new one has `.repairing` after its name."""
     path = _path(name)
     _options(
-        False,
-        True,
         paranoid_checks,
         write_buffer_size,
         max_open_files,

@@ -161,6 +161,20 @@ impl<'py> FromPyObject<'_, 'py> for Size {
     }
 }
 
+/// How keys of a range are read.
+pub(crate) fn read_options(
+    range: Range,
+    fill_cache: bool,
+    timeout: Option<Time>,
+) -> unikv::ReadOptions {
+    let options = unikv::ReadOptions::default().range(range);
+    let options = options.fill_cache(fill_cache);
+    match timeout {
+        Some(Time(timeout)) => options.timeout(timeout),
+        None => options,
+    }
+}
+
 /// How a write is done.
 #[inline]
 pub(crate) fn write_options(ttl: Option<Time>, sync: bool, no_wait: bool) -> WriteOptions {

@@ -1,10 +1,10 @@
 //! What is read: one of the engine's readers, and how each of them is asked.
 
-use crate::boundary::args::{Held, Range};
+use crate::boundary::args::Held;
 use crate::boundary::errors::Fault;
 use crate::transaction::Open;
 use std::sync::Arc;
-use unikv::{Cursor, Db, Iter, Keys};
+use unikv::{Cursor, Db, Iter, ReadOptions};
 
 /// What is read.
 pub(crate) enum Source {
@@ -48,18 +48,12 @@ macro_rules! read {
 pub(super) use read;
 
 impl Source {
-    pub(crate) fn iter(&self, range: &Range) -> Result<Iter, Fault> {
-        let (start, end) = (range.0.as_ref(), range.1.as_ref());
-        read!(self, from => from.range((start, end)))
+    pub(crate) fn iter(&self, options: &ReadOptions) -> Result<Iter, Fault> {
+        read!(self, from => from.iter_with(options))
     }
 
-    pub(crate) fn keys(&self, range: &Range) -> Result<Keys, Fault> {
-        let (start, end) = (range.0.as_ref(), range.1.as_ref());
-        read!(self, from => from.keys((start, end)))
-    }
-
-    pub(crate) fn cursor(&self) -> Result<Cursor, Fault> {
-        read!(self, from => from.cursor())
+    pub(crate) fn cursor(&self, options: &ReadOptions) -> Result<Cursor, Fault> {
+        read!(self, from => from.cursor_with(options))
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use callbacks::{callbacks, or_stay};
 pub(crate) use handles::{
     Alone, AloneConst, Const, Ending, EndingConst, New, NewConst, Optional, Shared, end,
 };
-pub(crate) use places::{Array, ArrayOut, ErrPtr, Out, Start, strings};
+pub(crate) use places::{Array, ArrayOut, ErrPtr, Out, Start, objects, strings, texts};
 use std::ffi::{c_char, c_int, c_void};
 pub(crate) use text::{Buffer, Bytes, OptionalBytes, OptionalText, Text, bytes};
 

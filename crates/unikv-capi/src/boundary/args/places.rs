@@ -1,7 +1,9 @@
 //! Arrays, and places that the call writes to.
 
+use super::text::chars;
 use super::{Argument, InC, bytes, check};
 use crate::boundary::fault::{Fault, Outcome};
+use crate::boundary::handles::{self, Cell, Object};
 use crate::boundary::memory;
 use std::ffi::c_char;
 
@@ -38,6 +40,19 @@ pointers! {
     Out<usize>: "size_t*";
     Out<u64>: "uint64_t*";
     Out<i64>: "int64_t*";
+    Out<*mut c_char>: "char**";
+}
+
+impl<T: Object> InC for Array<*const Cell<T>> {
+    fn c() -> String {
+        format!("{}* const*", T::C)
+    }
+}
+
+impl<T: Object> InC for ArrayOut<*mut Cell<T>> {
+    fn c() -> String {
+        format!("{}**", T::C)
+    }
 }
 
 impl<T: 'static> Argument for Array<T>
@@ -89,6 +104,9 @@ impl<T: Copy> Start<T> {
     /// Writes one after the other.
     #[expect(unsafe_code, reason = "C's array is written to")]
     pub(crate) fn write(&self, all: impl ExactSizeIterator<Item = T>) -> Outcome<()> {
+        if all.len() == 0 {
+            return Ok(());
+        }
         check(self.0, all.len())?;
         for (at, one) in all.enumerate() {
             // SAFETY: it is not null, and C promises that as many places are there.
@@ -112,6 +130,21 @@ pub(crate) fn strings<'a>(
     let (starts, lens) = (starts.read(count)?, lens.read(count)?);
     let pairs = starts.iter().zip(lens);
     pairs.map(|(start, len)| bytes(*start, *len)).collect()
+}
+
+/// The strings of an array that end with a NUL.
+pub(crate) fn texts<'a>(count: usize, starts: &Start<*const c_char>) -> Outcome<Vec<&'a str>> {
+    let starts = starts.read(count)?.iter();
+    starts.map(|start| chars(*start)?.str()).collect()
+}
+
+/// The objects of an array of handles, which others may use, too.
+pub(crate) fn objects<'a, T: Object + Sync>(
+    count: usize,
+    handles: &Start<*const Cell<T>>,
+) -> Outcome<Vec<&'a T>> {
+    let handles = handles.read(count)?.iter();
+    handles.map(|handle| handles::get(*handle)).collect()
 }
 
 /// Where a message goes: LevelDB's `errptr`.

@@ -35,14 +35,19 @@ impl<'a> Chars<'a> {
 impl Argument for Text {
     type Inside<'a> = Chars<'a>;
 
-    #[expect(unsafe_code, reason = "reads a string of C's")]
     fn inside(&self) -> Outcome<Chars<'_>> {
-        if self.0.is_null() {
-            return Err(Fault::misuse("null was passed for a string", "pass one"));
-        }
-        // SAFETY: it is not null, and C promises that it ends and stays during the call.
-        Ok(Chars(unsafe { CStr::from_ptr(self.0) }))
+        chars(self.0)
     }
+}
+
+/// A string that C has passed.
+#[expect(unsafe_code, reason = "reads a string of C's")]
+pub(super) fn chars<'a>(start: *const c_char) -> Outcome<Chars<'a>> {
+    if start.is_null() {
+        return Err(Fault::misuse("null was passed for a string", "pass one"));
+    }
+    // SAFETY: it is not null, and C promises that it ends and stays during the call.
+    Ok(Chars(unsafe { CStr::from_ptr(start) }))
 }
 
 /// A string, or null.

@@ -227,7 +227,7 @@ impl Cursor {
     /// secondary goes on showing the state in which it was made. The position
     /// stays on its key, even if that has no value any more: moves go on from there. A cursor that
     /// is after the last entry stays there, whatever has been added: seek what is to follow. The
-    /// cursor of a transaction shows the same as before.
+    /// cursor of a transaction shows the same as before. A timeout begins again.
     pub fn refresh(&mut self) {
         if self.over.is_some() {
             return;
@@ -235,6 +235,7 @@ impl Cursor {
         self.walk = None;
         self.value = None;
         self.moment = self.moment.take_newest();
+        self.terms = self.moment.read().terms(&self.options);
     }
 
     /// Releases the files that this cursor keeps on disk. It goes on as before when it is next
