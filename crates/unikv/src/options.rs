@@ -137,7 +137,7 @@ impl Options {
     /// use unikv::vfs::{Env, MemoryVfs};
     /// use unikv::{Db, Options};
     ///
-    /// let files = MemoryVfs::new();
+    /// let files = MemoryVfs::default();
     /// let env = Env { vfs: std::sync::Arc::new(files.clone()), ..Env::os() };
     /// let db = Db::open("/fruit", Options::default().env(env))?;
     /// db.put("apple", "red")?;
