@@ -4,7 +4,6 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
-use unikv::ExportFile;
 use unikv::vfs::sim::SimVfs;
 use unikv_fuzz::{allocation, seal, specimen, typed};
 

@@ -250,7 +250,13 @@ fn exports(corpora: &Corpora) {
 fn job(edit: &[u8]) -> Option<&'static str> {
     let tags: Vec<u16> = fields(edit).map(|(tag, _)| tag & 0x7fff).collect();
     let count = |tag: u16| tags.iter().filter(|t| **t == tag).count();
-    let [low_water, commit_tag, partitions, dropped_partitions, tables] = [3, 8, 11, 12, 15].map(count);
+    let [
+        low_water,
+        commit_tag,
+        partitions,
+        dropped_partitions,
+        tables,
+    ] = [3, 8, 11, 12, 15].map(count);
     let [dropped_generations, key_tables, scan_runs] = [16, 17, 19].map(count);
     Some(match () {
         () if partitions > dropped_partitions => "split",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use unikv::vfs::Env;
 use unikv::vfs::sim::{SimRuntime, SimVfs};
-use unikv::{Tuning, Batch, Db, Durability, Options};
+use unikv::{Batch, Db, Durability, Options, Tuning};
 
 /// Where the database is.
 pub const DIR: &str = "/db";
@@ -39,7 +39,12 @@ pub fn env(disk: &SimVfs) -> Env {
 pub fn options() -> Options {
     Options::default()
         .durability(Durability::Periodic(Duration::from_secs(3600)))
-        .tuning(Tuning::default().memtable_bytes(8 << 10).unsorted_bytes(1 << 20).partition_bytes(1 << 40))
+        .tuning(
+            Tuning::default()
+                .memtable_bytes(8 << 10)
+                .unsorted_bytes(1 << 20)
+                .partition_bytes(1 << 40),
+        )
         .inline_value_bytes(12)
         .tuning(Tuning::default().key_table_bytes(1 << 10).block_bytes(256))
         .memory_budget(1 << 20)

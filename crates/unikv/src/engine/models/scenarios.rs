@@ -2,6 +2,7 @@
 
 use super::oracle::PAIRS;
 use super::world::{World, all_is_well, options};
+use crate::Tuning;
 use crate::base::sync::Weakness;
 use crate::error::Result;
 use crate::testing::shuttle_model::{count, fails, holds};

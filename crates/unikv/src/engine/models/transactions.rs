@@ -7,7 +7,7 @@ use crate::{Db, ErrorKind, KeyspaceOptions, Readable};
 use shuttle::thread;
 
 fn number(from: &impl Readable, key: &str) -> Result<i64> {
-    let value = from.get(key)?;
+    let value = from.get(key.as_bytes())?;
     Ok(value.map_or(0, |value| i64::from_le_bytes(value[..].try_into().unwrap())))
 }
 

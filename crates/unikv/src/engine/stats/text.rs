@@ -12,7 +12,7 @@ use crate::engine::memory::MemoryStats;
 use std::fmt;
 use std::time::Duration;
 
-/// Of lists, so many entries are shown.
+/// At most as many entries of a list are shown.
 const MOST_SHOWN: usize = 10;
 
 fn millis(time: Duration) -> f64 {
