@@ -18,7 +18,7 @@ fuzz_target!(|data: &[u8]| {
         let compression = match flags % 3 {
             0 => Compression::Lz4,
             1 => Compression::Zstd { level: 1 },
-            _ => Compression::zstd(),
+            _ => Compression::zstd(3),
         };
         if let Some((codec, stored)) = fuzzing::encode(bytes, compression, dictionary) {
             assert!(stored.len() < bytes.len());

@@ -673,7 +673,7 @@ unsigned char unikv_expire_at(unikv_t* db, const unikv_writeoptions_t* options, 
     size_t keylen, uint64_t unix_ms, char** errptr);
 
 /* Has the value of a key never expire. 1 if it would have. */
-unsigned char unikv_persist(unikv_t* db, const unikv_writeoptions_t* options, const char* key,
+unsigned char unikv_clear_ttl(unikv_t* db, const unikv_writeoptions_t* options, const char* key,
     size_t keylen, char** errptr);
 
 /* ==== Transactions ==== */

@@ -12,7 +12,7 @@ use unikv::ErrorKind;
 pub const HELP: &str = "\
 Exit status:
    0  success
-   1  get, ttl, expire, persist, shell: a key is not there
+   1  get, ttl, expire, clear-ttl, shell: a key is not there
    2  wrong usage of the command line
    3  invalid argument or input
    4  corruption, or check found problems

@@ -46,7 +46,7 @@ enum Command {
     /// Has a record expire after a time; exits with 1 if there is none
     Expire(commands::expiry::Expire),
     /// Has a record never expire; exits with 1 if there is none
-    Persist(commands::expiry::Persist),
+    ClearTtl(commands::expiry::ClearTtl),
     /// Prints records in the order of their keys
     Scan(commands::scan::Scan),
     /// Stores records from a file or from standard input
@@ -125,7 +125,7 @@ impl Command {
             Command::DeleteRange(command) => command.run(),
             Command::Ttl(command) => command.run(),
             Command::Expire(command) => command.run(),
-            Command::Persist(command) => command.run(),
+            Command::ClearTtl(command) => command.run(),
             Command::Scan(command) => command.run(),
             Command::Load(command) => command.run(),
             Command::Dump(command) => command.run(),

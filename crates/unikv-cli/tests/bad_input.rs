@@ -21,7 +21,7 @@ fn commands<'a>(at: &'a str, made: &'a str, lines: &'a str, export: &'a str) -> 
         vec!["delete-range", at, "--all"],
         vec!["ttl", at, "k"],
         vec!["expire", at, "k", "1h"],
-        vec!["persist", at, "k"],
+        vec!["clear-ttl", at, "k"],
         vec!["scan", at],
         vec!["dump", at],
         vec!["export", at, made],

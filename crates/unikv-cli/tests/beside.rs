@@ -75,7 +75,7 @@ fn what_needs_the_database_for_itself_names_the_holder() {
         &["del", &db, "apple"],
         &["delete-range", &db, "--all"],
         &["expire", &db, "apple", "1h"],
-        &["persist", &db, "apple"],
+        &["clear-ttl", &db, "apple"],
         &["load", &db, &lines],
         &["ingest", &db, &lines],
         &["import", &db, &export],

@@ -109,7 +109,7 @@ fn a_record_lives_as_long_as_is_said() {
         left.is_some_and(|ms| (3_500_000..=3_600_000).contains(&ms)),
         "{left:?}"
     );
-    stdout(&["persist", db, "session"]);
+    stdout(&["clear-ttl", db, "session"]);
     assert_eq!(stdout(&["ttl", db, "session"]), b"never\n");
     assert_eq!(
         json(&["ttl", db, "session", "--json"])["ttl_ms"],
@@ -133,7 +133,7 @@ fn a_record_lives_as_long_as_is_said() {
     for command in [
         &["get", db, "session"][..],
         &["ttl", db, "session"],
-        &["persist", db, "session"],
+        &["clear-ttl", db, "session"],
     ] {
         unikv(command).assert().code(1).stdout("");
     }
@@ -342,7 +342,7 @@ fn what_was_found_is_the_status_although_nobody_reads_it() {
         &["get", "--json", db, "none"][..],
         &["ttl", "--json", db, "none"],
         &["expire", "--json", db, "none", "1h"],
-        &["persist", "--json", db, "none"],
+        &["clear-ttl", "--json", db, "none"],
     ] {
         assert_eq!(unread(args, ""), Some(1), "{args:?}");
     }

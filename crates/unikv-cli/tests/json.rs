@@ -94,8 +94,8 @@ fn every_command_prints_results_as_json() {
     assert_eq!(run(&["ttl", db, "absent"], 1, one)["found"], false);
     assert_eq!(run(&["expire", db, "a", "2h"], 0, one)["ttl_ms"], 7_200_000);
     assert_eq!(run(&["expire", db, "absent", "2h"], 1, one)["found"], false);
-    assert_eq!(run(&["persist", db, "a"], 0, one)["found"], true);
-    assert_eq!(run(&["persist", db, "absent"], 1, one)["found"], false);
+    assert_eq!(run(&["clear-ttl", db, "a"], 0, one)["found"], true);
+    assert_eq!(run(&["clear-ttl", db, "absent"], 1, one)["found"], false);
     run(&["scan", db], 0, Some(4));
     run(&["dump", db], 0, Some(4));
     run(&["changes", db], 0, None);

@@ -9,7 +9,7 @@ with unikv.open("ttl.db") as db:
     print(f"{db.ttl(b'session/ada'):.0f} seconds left")
     db.expire(b"session/ada", timedelta(minutes=1))
     assert 0 < db.ttl(b"session/ada") <= 60
-    db.persist(b"session/ada")
+    db.clear_ttl(b"session/ada")
     assert db.ttl(b"session/ada") == float("inf")
     assert db.ttl(b"session/bob") is None
 

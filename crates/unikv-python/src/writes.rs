@@ -298,9 +298,9 @@ impl Writable {
     }
 
     /// Has the value of a key never expire; whether it would have.
-    fn persist(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<bool> {
+    fn clear_ttl(&self, py: Python<'_>, key: Blob<'_>) -> PyResult<bool> {
         let key = key.as_ref();
-        detached(py, || on!(&self.target, to => to.persist(key)))
+        detached(py, || on!(&self.target, to => to.clear_ttl(key)))
     }
 
     /// Several writes that are applied together: all of them or none. In a `with` statement they

@@ -197,7 +197,7 @@ def test_expiry(db):
     assert 3000 < db.ttl(b"b") <= 3600
     assert db.ttl(b"c") == float("inf") and db.ttl(b"d") is None
     assert db.expire(b"c", 60) and db.ttl(b"c") <= 60
-    assert db.persist(b"c") and not db.persist(b"c") and db.ttl(b"c") == float("inf")
+    assert db.clear_ttl(b"c") and not db.clear_ttl(b"c") and db.ttl(b"c") == float("inf")
     assert not db.expire(b"d", 60)
     with db.write_batch() as batch:
         batch.put(b"e", b"1", ttl=60)

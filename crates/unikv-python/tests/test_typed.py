@@ -16,7 +16,7 @@ def test_types(db):
     assert list(reversed(users)) == ["dan", "cyd", "bob", "ada"]
     assert users.count() == 4 and "cyd" in users and bool(users)
     assert users.multi_get(["cyd", "none"]) == [1, None]
-    assert users.ttl("bob") <= 60 and users.persist("bob") and users.expire("bob", 5)
+    assert users.ttl("bob") <= 60 and users.clear_ttl("bob") and users.expire("bob", 5)
     assert users.compare_and_swap("cyd", 1, 2) and not users.compare_and_swap("cyd", 1, 3)
     users.delete("none")
     del users["cyd"]

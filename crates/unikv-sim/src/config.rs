@@ -92,7 +92,7 @@ impl Config {
                     Compression::None,
                     Compression::None,
                     Compression::Lz4,
-                    Compression::zstd(),
+                    Compression::zstd(3),
                     Compression::Zstd { level: 9 },
                 ],
             ),
@@ -155,7 +155,7 @@ impl Config {
             memory_budget: other(self.memory_budget, 1 << 20, 64 << 20),
             background_threads: other(self.background_threads, 2, 5),
             scan_merge_limit: other(self.scan_merge_limit, 1, 8),
-            compression: other(self.compression, Compression::None, Compression::zstd()),
+            compression: other(self.compression, Compression::None, Compression::zstd(3)),
             default_ttl_ms: self.default_ttl_ms,
             change_window_bytes: other(self.change_window_bytes, 8 << 10, 64 << 20),
         }

@@ -169,7 +169,7 @@ pub enum TxOp {
     DeleteRange(Range),
     /// `expire`: how long the value lives from the commit on, in milliseconds.
     Expire(Key, u64),
-    /// `persist`.
+    /// `clear_ttl`.
     Persist(Key),
     /// `set_savepoint`.
     Savepoint,
@@ -241,7 +241,7 @@ pub enum ExpiryOp {
     Expire(Option<usize>, Key, u64),
     /// `expire_at` with a time that is so far from now.
     ExpireAt(Option<usize>, Key, i64),
-    /// `persist`.
+    /// `clear_ttl`.
     Persist(Option<usize>, Key),
     /// `increment`.
     Increment(Key, i64),

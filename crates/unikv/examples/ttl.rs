@@ -12,7 +12,7 @@ fn main() -> unikv::Result<()> {
         other => println!("{other:?}"),
     }
     db.expire("session/ada", Duration::from_secs(60))?;
-    db.persist("session/ada")?;
+    db.clear_ttl("session/ada")?;
     assert!(matches!(db.ttl("session/ada")?, Some(Ttl::Never)));
 
     let week = KeyspaceOptions::default().default_ttl(Duration::from_secs(7 * 86400));

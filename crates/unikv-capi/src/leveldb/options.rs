@@ -153,7 +153,7 @@ capi! { functions:
         let compression = match kind {
             0 => Compression::None,
             1 => Compression::Lz4,
-            2 => Compression::zstd(),
+            2 => Compression::zstd(3),
             _ => {
                 let what = format!("there is no compression {kind}");
                 return Err(crate::boundary::fault::Fault::misuse(&what, "use one of the enum"));

@@ -65,9 +65,9 @@ capi! { functions:
     }
 
     /// Has the value of a key never expire. 1 if it would have.
-    fn unikv_persist(
+    fn unikv_clear_ttl(
         db: Shared<Database>, options: Optional<WriteOptions>, key[keylen]: Bytes; errptr
     ) -> u8 {
-        u8::from(in_keyspace!(db, options, to, to.persist(key)?))
+        u8::from(in_keyspace!(db, options, to, to.clear_ttl(key)?))
     }
 }

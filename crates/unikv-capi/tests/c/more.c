@@ -266,7 +266,7 @@ static void expiry(unikv_t* db) {
     uint64_t ttl;
     unikv_writeoptions_t* w = unikv_writeoptions_create();
     CHECK(unikv_ttl_ms(db, NULL, "l", 1, &ttl, &err) == 1 && ttl > 0 && ttl <= 60000);
-    CHECK(unikv_persist(db, NULL, "l", 1, &err) == 1);
+    CHECK(unikv_clear_ttl(db, NULL, "l", 1, &err) == 1);
     CHECK(unikv_ttl_ms(db, NULL, "l", 1, &ttl, &err) == 1 && ttl == UINT64_MAX);
     CHECK(unikv_expire(db, NULL, "l", 1, 1000000, &err) == 1);
     CHECK(unikv_ttl_ms(db, NULL, "l", 1, &ttl, &err) == 1 && ttl > 60000 && ttl <= 1000000);

@@ -1,4 +1,4 @@
-//! `ttl`, `expire` and `persist`: how long a record lives.
+//! `ttl`, `expire` and `clear-ttl`: how long a record lives.
 
 use crate::args::{DirArg, KeyspaceArg, Notation, duration, millis};
 use crate::exit::{self, Code, Failure, Outcome};
@@ -84,9 +84,9 @@ impl Expire {
     }
 }
 
-/// `persist DIR KEY`
+/// `clear-ttl DIR KEY`
 #[derive(Args)]
-pub struct Persist {
+pub struct ClearTtl {
     #[command(flatten)]
     dir: DirArg,
     /// The key
@@ -99,11 +99,11 @@ pub struct Persist {
     output: Output,
 }
 
-impl Persist {
+impl ClearTtl {
     pub fn run(self) -> Outcome {
         let key = self.notation.bytes(&self.key)?;
         let found = change(&self.dir, &self.keyspace, |keyspace| {
-            keyspace.persist(&key)?;
+            keyspace.clear_ttl(&key)?;
             keyspace.contains_key(&key)
         })?;
         let as_json = || report(&key, &self.keyspace, found, json!({ "ttl_ms": null }));

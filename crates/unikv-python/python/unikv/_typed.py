@@ -325,6 +325,6 @@ class TypedKeyspace(Generic[K, V]):
         """Has the value of a key expire after `ttl`; whether there is one."""
         return self.untyped.expire(self._key.encode(key), ttl)
 
-    def persist(self, key: K) -> bool:
+    def clear_ttl(self, key: K) -> bool:
         """Has the value of a key never expire; whether it would have."""
-        return self.untyped.persist(self._key.encode(key))
+        return self.untyped.clear_ttl(self._key.encode(key))

@@ -44,11 +44,11 @@ impl Runner {
             ExpiryOp::Persist(space, key) => self.set_expiry(
                 *space,
                 key,
-                "persist",
+                "clear_ttl",
                 None,
                 |db, keyspace, key| match keyspace {
-                    Some(keyspace) => keyspace.persist(key),
-                    None => db.persist(key),
+                    Some(keyspace) => keyspace.clear_ttl(key),
+                    None => db.clear_ttl(key),
                 },
             ),
             ExpiryOp::Increment(key, by) => self.increment(key, *by),

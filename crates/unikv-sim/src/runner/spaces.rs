@@ -92,7 +92,7 @@ impl Runner {
     fn make_space(&mut self, name: &str) -> Result<(), Interrupt> {
         let options = match name {
             "b" => KeyspaceOptions::default().compression(Compression::Lz4),
-            "c" => KeyspaceOptions::default().compression(Compression::zstd()),
+            "c" => KeyspaceOptions::default().compression(Compression::zstd(3)),
             _ => KeyspaceOptions::default(),
         };
         let call = |runner: &Runner| {

@@ -233,7 +233,7 @@ impl Runner {
         Ok(())
     }
 
-    /// `expire`, or `persist` where it lives for ever.
+    /// `expire`, or `clear_ttl` where it lives for ever.
     fn set_lifetime(
         &self,
         held: &mut HeldTransaction,
@@ -249,7 +249,7 @@ impl Runner {
         };
         let persists = ttl_ms == u64::MAX;
         let set = if persists {
-            held.transaction.persist(key)
+            held.transaction.clear_ttl(key)
         } else {
             held.transaction.expire(key, Duration::from_millis(ttl_ms))
         };

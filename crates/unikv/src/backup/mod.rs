@@ -88,6 +88,32 @@ pub struct Points {
     pub damaged: Vec<Error>,
 }
 
+impl Points {
+    /// How many can be read.
+    pub fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there is none that can be read.
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Those that can be read, oldest first.
+    pub fn iter(&self) -> std::slice::Iter<'_, Point> {
+        self.points.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Points {
+    type Item = &'a Point;
+    type IntoIter = std::slice::Iter<'a, Point>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
 impl Env {
     /// The repository of backups in `dir`: see [`Repository::at`]. A backup uses the file system of
     /// the database.

@@ -16,7 +16,7 @@ use std::str::FromStr;
 ///
 /// ```
 /// # use unikv::{Compression, Options};
-/// let options = Options::default().compression(Compression::zstd());
+/// let options = Options::default().compression(Compression::zstd(3));
 /// # let _ = options;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,10 +50,10 @@ const USUAL_LEVEL: i32 = 3;
 const HASTY_LEVEL: i32 = 1;
 
 impl Compression {
-    /// Zstandard at its usual level, 3.
+    /// Zstandard at this level; 3 is its usual one.
     #[must_use]
-    pub const fn zstd() -> Compression {
-        Compression::Zstd { level: USUAL_LEVEL }
+    pub const fn zstd(level: i32) -> Compression {
+        Compression::Zstd { level }
     }
 
     /// The codec without a dictionary.
@@ -157,7 +157,7 @@ impl FromStr for Compression {
         let found = match text.split_once(':') {
             None if text == "none" => Some(Compression::None),
             None if text == "lz4" => Some(Compression::Lz4),
-            None if text == "zstd" => Some(Compression::zstd()),
+            None if text == "zstd" => Some(Compression::zstd(USUAL_LEVEL)),
             Some(("zstd", text)) => level(text).map(|level| Compression::Zstd { level }),
             _ => None,
         };

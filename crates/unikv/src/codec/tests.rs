@@ -8,7 +8,7 @@ pub(crate) fn built_in() -> Vec<Compression> {
     let all = [
         Compression::Lz4,
         Compression::Zstd { level: 1 },
-        Compression::zstd(),
+        Compression::zstd(3),
         Compression::Zstd { level: 19 },
     ];
     all.into_iter().filter(|it| it.check().is_ok()).collect()
@@ -154,7 +154,7 @@ fn settings_have_names() {
         let name = compression.to_string();
         assert_eq!(name.parse::<Compression>().unwrap(), compression);
     }
-    assert_eq!("zstd".parse::<Compression>().unwrap(), Compression::zstd());
+    assert_eq!("zstd".parse::<Compression>().unwrap(), Compression::zstd(3));
     for wrong in ["", "gzip", "zstd:", "zstd:23", "zstd:-8", "lz4:1", "Zstd"] {
         let error = wrong.parse::<Compression>().unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::InvalidArgument, "{wrong}");
@@ -190,7 +190,7 @@ fn a_flush_never_uses_a_slow_level() {
     );
     let all = [Haste::None, Haste::Some];
     let [unhurried, hurried] = all.map(|haste| slow.of_flush(haste));
-    assert_eq!(unhurried, Compression::zstd());
+    assert_eq!(unhurried, Compression::zstd(3));
     assert_eq!(hurried, Compression::Zstd { level: 1 });
     assert_eq!(fast.of_flush(Haste::None), fast);
     for kept in [Compression::None, Compression::Lz4] {

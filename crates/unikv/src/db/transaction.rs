@@ -302,8 +302,10 @@ impl Transaction {
 
     /// Has the value of `key` never expire; whether it would have. Errors as
     /// [`Transaction::expire`].
-    pub fn persist(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let before = self.txn_mut().persist(KeyspaceId::DEFAULT, key.as_ref())?;
+    pub fn clear_ttl(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let before = self
+            .txn_mut()
+            .clear_ttl(KeyspaceId::DEFAULT, key.as_ref())?;
         Ok(matches!(before, Some(Ttl::Remaining(_))))
     }
 }

@@ -44,6 +44,18 @@ macro_rules! writes {
                 self.writer().put(key, value, options.into())
             }
 
+            /// Writes `value` under `key`, which expires when `ttl` has passed: see
+            /// [`WriteOptions::ttl`](crate::WriteOptions::ttl). Errors as for
+            /// [`Keyspace::put`](crate::Keyspace::put); `InvalidArgument` for a `ttl` of zero.
+            pub fn put_with_ttl(
+                &self,
+                key: impl AsRef<[u8]>,
+                value: impl AsRef<[u8]>,
+                ttl: Duration,
+            ) -> Result<()> {
+                self.put_with(key, value, WriteOptions::default().ttl(ttl))
+            }
+
             /// Removes `key`; removing what is not there is no error. Errors as for
             /// [`Keyspace::put`](crate::Keyspace::put).
             pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
@@ -288,8 +300,8 @@ macro_rules! writes {
 
             /// Has the value of `key` never expire; whether it would have. Errors as for
             /// [`Keyspace::expire`](crate::Keyspace::expire).
-            pub fn persist(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-                self.writer().persist(key.as_ref())
+            pub fn clear_ttl(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+                self.writer().clear_ttl(key.as_ref())
             }
         }
     };

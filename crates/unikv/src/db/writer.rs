@@ -114,8 +114,8 @@ impl<'a> Writer<'a> {
         single::pop(self.handle, self.keyspace, range, last)
     }
 
-    pub(crate) fn persist(&self, key: &[u8]) -> Result<bool> {
-        single::persist(self.handle, self.keyspace, key)
+    pub(crate) fn clear_ttl(&self, key: &[u8]) -> Result<bool> {
+        single::clear_ttl(self.handle, self.keyspace, key)
     }
 
     pub(crate) fn set_lifetime(&self, key: &[u8], lifetime: Lifetime) -> Result<bool> {

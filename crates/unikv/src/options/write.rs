@@ -64,7 +64,7 @@ impl WriteOptions {
     /// let hour = WriteOptions::default().ttl(Duration::from_secs(3600));
     /// db.put_with("session", "Ada", hour)?;
     /// assert!(matches!(db.ttl("session")?, Some(Ttl::Remaining(left)) if left.as_secs() <= 3600));
-    /// db.persist("session")?;
+    /// db.clear_ttl("session")?;
     /// assert_eq!(db.ttl("session")?, Some(Ttl::Never));
     /// # unikv::Result::Ok(())
     /// ```
@@ -72,6 +72,12 @@ impl WriteOptions {
     pub fn ttl(mut self, ttl: Duration) -> WriteOptions {
         self.ttl = Some(ttl);
         self
+    }
+}
+
+impl From<&WriteOptions> for WriteOptions {
+    fn from(options: &WriteOptions) -> WriteOptions {
+        *options
     }
 }
 

@@ -67,7 +67,7 @@ impl Txn {
         lifetime: Lifetime,
     ) -> Result<bool> {
         if lifetime == Lifetime::Never {
-            return Ok(self.persist(keyspace, key)?.is_some());
+            return Ok(self.clear_ttl(keyspace, key)?.is_some());
         }
         let Some(value) = self.get(keyspace, key, true)? else {
             return Ok(false);
@@ -80,7 +80,7 @@ impl Txn {
     }
 
     /// Has the value of a key live for ever, if there is one. Its time to live before.
-    pub(crate) fn persist(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Ttl>> {
+    pub(crate) fn clear_ttl(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Ttl>> {
         let before = self.ttl(keyspace, key)?;
         if let Some(Ttl::Remaining(_)) = before
             && let Some(value) = self.get(keyspace, key, true)?

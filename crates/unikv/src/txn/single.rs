@@ -204,8 +204,8 @@ pub(crate) fn set_lifetime(
 }
 
 /// Has the value of a key live for ever. Whether it would not have.
-pub(crate) fn persist(handle: &Arc<Handle>, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
-    let before = committed(handle, |txn| txn.persist(keyspace, key))?;
+pub(crate) fn clear_ttl(handle: &Arc<Handle>, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
+    let before = committed(handle, |txn| txn.clear_ttl(keyspace, key))?;
     Ok(matches!(before, Some(Ttl::Remaining(_))))
 }
 

@@ -83,7 +83,8 @@ impl Keyspaces {
 
     /// The keyspace with this id, or the error that it has been dropped.
     pub(crate) fn existing(&self, id: KeyspaceId) -> Result<&KeyspaceMeta> {
-        let dropped = || Error::no_such_keyspace("the keyspace has been dropped");
+        let dropped =
+            || Error::no_such_keyspace("the keyspace has been dropped, or is of another database");
         self.get(id).ok_or_else(dropped)
     }
 

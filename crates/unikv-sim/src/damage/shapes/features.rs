@@ -38,7 +38,7 @@ pub(super) const SHAPES: [Shape; 8] = [
         config: || Config {
             memtable_bytes: 64 << 10,
             memory_budget: 4 << 20,
-            compression: Compression::zstd(),
+            compression: Compression::zstd(3),
             ..small()
         },
         base: |maker| {

@@ -110,14 +110,18 @@ impl Changes {
         Ok(next)
     }
 
-    /// The next change; waits for one, but not longer than `timeout`. `None`: there was none.
+    /// The next change; waits for one, but not longer than `timeout`. `None`: there was none. A
+    /// write that a power cut could still take is none yet, unless
+    /// [`ChangesOptions::include_unsynced`] asks for it: with
+    /// [`Durability::Buffered`](crate::Durability::Buffered) it shows after the next sync or flush.
     /// Errors as [`Changes::try_next`]; closing the database ends the wait with `Closed`.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Change>> {
         let feed = Arc::clone(&self.feed);
         feed.core.follow(Some(timeout), || self.try_next())
     }
 
-    /// The next change, however long that takes. Errors as [`Changes::next_timeout`].
+    /// The next change, however long that takes. What shows, and errors, as
+    /// [`Changes::next_timeout`].
     pub fn wait_next(&mut self) -> Result<Change> {
         let feed = Arc::clone(&self.feed);
         let next = feed.core.follow(None, || self.try_next())?;

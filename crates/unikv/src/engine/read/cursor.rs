@@ -199,7 +199,8 @@ impl Cursor {
         })
     }
 
-    /// Moves to the next entry and lends it until the next call; `None` after the last one. Errors
+    /// Moves to the next entry and lends it until the next call; `None` after the last one. To
+    /// begin with the entry that a [`Cursor::seek`] has found, take [`Cursor::entry`] first. Errors
     /// as [`Db::get`](crate::Db::get).
     ///
     /// ```

@@ -15,6 +15,16 @@ pub enum Ttl {
     Remaining(Duration),
 }
 
+impl Ttl {
+    /// What is left; `None`: the value never expires.
+    pub fn remaining(self) -> Option<Duration> {
+        match self {
+            Ttl::Never => None,
+            Ttl::Remaining(left) => Some(left),
+        }
+    }
+}
+
 impl ReadState {
     /// When the value of `key` expires, if it does; the outer `None`: there is none.
     pub(crate) fn expiry(&self, source: Source, key: &[u8]) -> Result<Option<Option<u64>>> {

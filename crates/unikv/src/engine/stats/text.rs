@@ -28,7 +28,7 @@ impl fmt::Display for Stats {
         line(
             f,
             "record files",
-            format_args!("{files}, {bytes} of which {live} live"),
+            format_args!("{files}, {bytes}; {live} are live in value logs"),
         )?;
         let (files, bytes) = (self.key_tables, Size(self.key_table_bytes));
         line(f, "key tables", format_args!("{files}, {bytes}"))?;

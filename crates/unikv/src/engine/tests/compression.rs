@@ -300,7 +300,7 @@ fn copied_values_get_their_level_and_a_dictionary_that_goes_on() {
 #[test]
 fn small_keyspaces_share_the_dictionaries_that_they_learn() {
     const KEYSPACES: usize = 30;
-    let zstd = Compression::zstd();
+    let zstd = Compression::zstd(3);
     if zstd.check().is_err() {
         return;
     }

@@ -138,7 +138,7 @@ impl World {
             8 => {
                 let there = self.model.get(&key, now_ms);
                 let expires = there.is_some_and(|(_, expiry)| expiry.is_some());
-                assert_eq!(self.db.persist(&key).unwrap(), expires);
+                assert_eq!(self.db.clear_ttl(&key).unwrap(), expires);
                 self.model.set_expiry(&key, now_ms, None);
             }
             _ => {
@@ -321,7 +321,7 @@ fn spans_of_zero_are_refused_and_those_without_end_never_end() {
     assert!(db.expire_at("key", UNIX_EPOCH - SECOND).unwrap());
     assert_eq!(db.get("key").unwrap(), None);
     assert!(!db.expire_at("key", never).unwrap());
-    assert!(!db.persist("key").unwrap());
+    assert!(!db.clear_ttl("key").unwrap());
 }
 
 #[test]
@@ -408,9 +408,9 @@ fn changes_that_depend_on_the_value_keep_how_long_it_lives() {
     assert_eq!(db.increment("key", 5).unwrap(), 5, "it begins again");
     assert_eq!(db.ttl("key").unwrap(), Some(Ttl::Never));
     let mut transaction = db.begin();
-    assert!(!transaction.persist("key").unwrap());
+    assert!(!transaction.clear_ttl("key").unwrap());
     assert!(transaction.expire("key", SECOND).unwrap());
-    assert!(transaction.persist("key").unwrap());
+    assert!(transaction.clear_ttl("key").unwrap());
     assert!(transaction.expire_at("key", UNIX_EPOCH).unwrap());
     assert_eq!(transaction.get("key").unwrap(), None);
     assert_eq!(transaction.iter().count(), 1);
@@ -638,7 +638,7 @@ fn an_end_that_never_comes_is_set_on_what_has_none_already() {
     let (db, _) = machine.open(small());
     db.put("key", "value").unwrap();
     assert!(db.expire("key", Duration::MAX).unwrap(), "it is there");
-    assert!(!db.persist("key").unwrap(), "it never expires");
+    assert!(!db.clear_ttl("key").unwrap(), "it never expires");
     db.put_with("key", "value", ttl(SECOND)).unwrap();
     assert!(db.expire("key", Duration::MAX).unwrap());
     assert_eq!(db.ttl("key").unwrap(), Some(Ttl::Never));

@@ -112,7 +112,7 @@ fn blocks_of_older_builds_of_the_codecs_are_read() {
     let expected: Vec<_> = model().into_iter().collect();
     for (name, compression) in [
         ("key_table_lz4", Compression::Lz4),
-        ("key_table_zstd", Compression::zstd()),
+        ("key_table_zstd", Compression::zstd(3)),
     ] {
         let codec = compression.codec();
         if !codec.is_built_in() {

@@ -68,7 +68,7 @@ fn settings(records: &[Owned]) -> Vec<(Compression, Option<Arc<Dictionary>>)> {
         .map(|compression| (compression, None));
     let mut all: Vec<_> = plain.collect();
     if let Some(dictionary) = dictionary_of(records) {
-        all.push((Compression::zstd(), Some(dictionary)));
+        all.push((Compression::zstd(3), Some(dictionary)));
     }
     all
 }
@@ -197,7 +197,7 @@ fn values_with_another_dictionary_are_not_copied_as_they_are() {
     };
     assert_ne!(own.hash(), foreign.hash());
     let vfs = SimVfs::new();
-    let compression = Compression::zstd();
+    let compression = Compression::zstd(3);
     let (meta, pointers) = write_as(&store_on(&vfs), header(), &mine, compression, Some(own));
     let file = open(&vfs, &meta);
     let (meta, as_stored) = copied(&file, &pointers, compression, Some(foreign), &vfs);
@@ -274,10 +274,10 @@ fn values_of_older_builds_of_the_codecs_are_read() {
     let few = &records[..8];
     let settings = [
         ("record_file_lz4", Compression::Lz4, None),
-        ("record_file_zstd", Compression::zstd(), None),
+        ("record_file_zstd", Compression::zstd(3), None),
         (
             "record_file_dictionary",
-            Compression::zstd(),
+            Compression::zstd(3),
             dictionary_of(&records),
         ),
     ];

@@ -403,7 +403,7 @@ fn collections_of_small_partitions_share_a_file() {
 /// A file each would have a dictionary each, too.
 #[test]
 fn collections_share_a_file_if_their_values_have_one_dictionary() {
-    let zstd = Compression::zstd();
+    let zstd = Compression::zstd(3);
     if zstd.check().is_err() {
         return;
     }
