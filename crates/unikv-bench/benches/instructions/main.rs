@@ -111,7 +111,7 @@ fn scan_50(case: Reading) -> Reading {
 
 // Counted in the worker that merges, from the list of snapshots to the commit.
 #[library_benchmark(setup = prepared::merging, teardown = Merging::finish)]
-#[bench::into_sorted(config = limits::MERGE.config_of("*::run_plans"))]
+#[bench::into_sorted(config = limits::MERGE.config_of("*::run_passes"))]
 fn merge(case: Merging) -> Merging {
     case.merge();
     case

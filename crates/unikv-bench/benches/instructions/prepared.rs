@@ -204,7 +204,7 @@ pub(crate) fn scanning(place: Place, count: u64) -> Reading {
 
 /// A database of which the newer half is to be merged into the older one.
 pub(crate) fn merging() -> Merging {
-    let base = Base::opened(Place::Both, BUDGET, Clustering::LeastWriting);
+    let base = Base::opened(Place::Both, BUDGET);
     assert!(base.db.stats().partitions[0].tables > 0);
     Merging(base)
 }
@@ -287,11 +287,13 @@ impl Merging {
 }
 
 impl Base {
+    /// What is loaded stays as it lies: else a second without writes, which preparing takes on a
+    /// busy machine, would have it merged or clustered.
     fn open(place: Place, budget: u64) -> Base {
-        Base::opened(place, budget, Clustering::Automatic).settled()
+        Base::opened(place, budget).settled()
     }
 
-    fn opened(place: Place, budget: u64, clustering: Clustering) -> Base {
+    fn opened(place: Place, budget: u64) -> Base {
         fs::create_dir_all(DIR).unwrap();
         let dir = tempfile::tempdir_in(DIR).unwrap();
         let db = if place == Place::Memtable {
@@ -301,8 +303,8 @@ impl Base {
                 let file = file.unwrap();
                 fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
             }
-            let options = Options::default();
-            let options = options.memory_budget(budget).clustering(clustering);
+            let options = Options::default().memory_budget(budget);
+            let options = options.clustering(Clustering::LeastWriting);
             Db::open_existing(dir.path(), options).unwrap()
         };
         let before = (0, 0);

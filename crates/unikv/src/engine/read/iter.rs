@@ -28,7 +28,8 @@ use crate::engine::read::moment::Registered;
 use crate::engine::read::pins::ViewHolder;
 use crate::engine::read::source::data_id;
 use crate::error::{Error, Result};
-use crate::key_table::read_terms::{self, ReadTerms};
+use crate::key_table::read_terms;
+use asked::Asked;
 use below::{Entries, KeysAlone};
 use bytes::Bytes;
 use end::End;
@@ -65,12 +66,10 @@ pub struct Iter {
     expected: Option<usize>,
     /// Whether values are left where they are.
     keys_alone: bool,
-    /// Whether the iteration hands out values, and not empty ones.
-    hands_out_values: bool,
     /// What a transaction has written, over what is read.
     overlay: Option<Box<Overlay>>,
-    /// What the caller asks of reads.
-    terms: Option<Box<ReadTerms>>,
+    /// What the caller asks of reads, if it does.
+    asked: Option<Box<Asked>>,
     /// An error to be handed out next.
     error: Option<Error>,
     ended: bool,
@@ -109,9 +108,8 @@ impl Iter {
             back,
             expected: None,
             keys_alone: false,
-            hands_out_values: true,
             overlay: None,
-            terms: None,
+            asked: None,
             error,
             ended: false,
         }
@@ -290,10 +288,6 @@ impl Iter {
 
     /// The next entry, with what a transaction has written.
     fn next_of_all(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
-        if !self.hands_out_values {
-            let next = self.next_key_of_all(toward)?;
-            return Ok(next.map(|(key, _)| (key, Bytes::new())));
-        }
         let Some(mut overlay) = self.overlay.take() else {
             return self.next_entry(toward);
         };
@@ -304,6 +298,9 @@ impl Iter {
 
     /// The next key this way, and its value if that has been fetched.
     pub(crate) fn next_key(&mut self, toward: Toward) -> Option<Result<(Bytes, Option<Bytes>)>> {
+        if self.asked.is_some() {
+            return self.as_asked(|iter| iter.next_key(toward));
+        }
         self.or_end(|iter| iter.next_key_of_all(toward))
     }
 
@@ -345,13 +342,7 @@ impl Iter {
         // What was gathered before the closing is not handed out after it.
         let is_closed = self.holder.moment().read().core.is_closed();
         let closed = || Err(Error::closed());
-        let next = if is_closed {
-            closed()
-        } else if self.terms.is_none() {
-            next(self)
-        } else {
-            self.as_asked(next)
-        };
+        let next = if is_closed { closed() } else { next(self) };
         self.end_if(next.is_err());
         let read = self.holder.moment().read();
         let why = |error| self.check_keyspace().err().unwrap_or(error);
@@ -375,12 +366,18 @@ impl Iterator for Iter {
     type Item = Result<(Bytes, Bytes)>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if self.asked.is_some() {
+            return self.next_as_asked(Toward::Upper);
+        }
         self.or_end(|iter| iter.next_of_all(Toward::Upper))
     }
 }
 
 impl DoubleEndedIterator for Iter {
     fn next_back(&mut self) -> Option<Self::Item> {
+        if self.asked.is_some() {
+            return self.next_as_asked(Toward::Lower);
+        }
         self.or_end(|iter| iter.next_of_all(Toward::Lower))
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::vfs::Runtime;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -27,6 +27,8 @@ struct Deadline {
 }
 
 thread_local! {
+    /// Whether there are terms: as this has no end of its own, to look at it is one load.
+    static HAS_TERMS: Cell<bool> = const { Cell::new(false) };
     static TERMS: RefCell<Option<ReadTerms>> = const { RefCell::new(None) };
 }
 
@@ -75,31 +77,42 @@ impl fmt::Debug for ReadTerms {
 
 /// A thread that ends has none any more.
 fn replace(terms: Option<ReadTerms>) -> Option<ReadTerms> {
+    HAS_TERMS.set(terms.is_some());
     let replaced = TERMS.try_with(|of_thread| mem::replace(&mut *of_thread.borrow_mut(), terms));
     replaced.ok().flatten()
 }
 
 /// Whether the cache keeps what this thread reads now.
+#[inline]
 pub(crate) fn fill_cache() -> bool {
-    let fills = |terms: &RefCell<Option<ReadTerms>>| {
-        let terms = terms.borrow();
-        terms.as_ref().is_none_or(|terms| terms.fills_cache)
-    };
-    TERMS.try_with(fills).unwrap_or(true)
+    !HAS_TERMS.get() || of_thread(|terms| terms.fills_cache).unwrap_or(true)
 }
 
 /// Fails if the caller of this thread's read has given up.
 ///
 /// # Errors
 /// `TimedOut`.
+#[inline]
 pub(crate) fn check_time() -> Result<()> {
-    let timeout = |terms: &RefCell<Option<ReadTerms>>| {
-        let terms = terms.borrow();
-        let until = terms.as_ref()?.until.as_ref()?;
-        (until.runtime.now() >= until.at).then_some(until.timeout)
-    };
-    match TERMS.try_with(timeout).ok().flatten() {
-        None => Ok(()),
-        Some(timeout) => Err(Error::timed_out(timeout)),
+    if HAS_TERMS.get() {
+        check_deadline()
+    } else {
+        Ok(())
     }
+}
+
+#[cold]
+fn check_deadline() -> Result<()> {
+    let until = of_thread(|terms| terms.until.clone()).flatten();
+    match until.filter(|until| until.runtime.now() >= until.at) {
+        None => Ok(()),
+        Some(until) => Err(Error::timed_out(until.timeout)),
+    }
+}
+
+/// What `say` says of this thread's terms, if there are any.
+#[cold]
+fn of_thread<T>(say: impl FnOnce(&ReadTerms) -> T) -> Option<T> {
+    let asked = TERMS.try_with(|terms| terms.borrow().as_ref().map(say));
+    asked.ok().flatten()
 }

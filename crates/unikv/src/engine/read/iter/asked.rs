@@ -1,10 +1,18 @@
 //! What the caller of an iteration asks of it. No locks.
 
-use super::Iter;
 use super::end::End;
+use super::{Iter, Toward};
 use crate::error::Result;
 use crate::key_table::read_terms::ReadTerms;
 use crate::options::ReadOptions;
+use bytes::Bytes;
+
+/// What the caller of an iteration asks of it, where it asks for something.
+pub(super) struct Asked {
+    terms: Option<ReadTerms>,
+    /// Values are handed out empty.
+    keys_only: bool,
+}
 
 impl Iter {
     /// Says how many entries are wanted, here and after each [`Iter::seek`], so that their values
@@ -19,10 +27,12 @@ impl Iter {
 
     /// The same, as `options` say but for the range, which it has.
     pub(crate) fn reading(mut self, options: &ReadOptions, terms: Option<ReadTerms>) -> Iter {
-        self.terms = terms.map(Box::new);
         if options.keys_only {
             self.leave_values(true);
-            self.hands_out_values = false;
+        }
+        let keys_only = options.keys_only;
+        if terms.is_some() || keys_only {
+            self.asked = Some(Box::new(Asked { terms, keys_only }));
         }
         match options.read_ahead {
             Some(entries) => self.expecting(entries),
@@ -30,15 +40,27 @@ impl Iter {
         }
     }
 
-    /// Reads as the caller's terms say.
+    /// The next entry, as the caller asks.
     #[cold]
-    pub(super) fn as_asked<T>(
-        &mut self,
-        read: impl FnOnce(&mut Iter) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        let terms = self.terms.take();
-        let found = ReadTerms::within(terms.as_deref(), || read(self));
-        self.terms = terms;
+    pub(super) fn next_as_asked(&mut self, toward: Toward) -> Option<Result<(Bytes, Bytes)>> {
+        let keys_only = self.asked.as_ref().is_some_and(|asked| asked.keys_only);
+        self.as_asked(|iter| match (keys_only, toward) {
+            (true, _) => {
+                let next = iter.next_key(toward)?;
+                Some(next.map(|(key, _)| (key, Bytes::new())))
+            }
+            (false, Toward::Upper) => iter.next(),
+            (false, Toward::Lower) => iter.next_back(),
+        })
+    }
+
+    /// Reads within the caller's terms.
+    #[cold]
+    pub(super) fn as_asked<T>(&mut self, read: impl FnOnce(&mut Iter) -> T) -> T {
+        let asked = self.asked.take();
+        let terms = asked.as_ref().and_then(|asked| asked.terms.as_ref());
+        let found = ReadTerms::within(terms, || read(self));
+        self.asked = asked;
         found
     }
 
