@@ -279,6 +279,7 @@ impl Iter {
         Ok(has_entry.then_some((end, &self.holder)))
     }
 
+    #[inline(always)]
     fn next_entry(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
         match self.end_with_entry(toward)? {
             Some((end, holder)) => end.hand_out(|key| holder.look_up(key)),
@@ -287,6 +288,7 @@ impl Iter {
     }
 
     /// The next entry, with what a transaction has written.
+    #[inline(always)]
     fn next_of_all(&mut self, toward: Toward) -> Result<Option<(Bytes, Bytes)>> {
         let Some(mut overlay) = self.overlay.take() else {
             return self.next_entry(toward);
