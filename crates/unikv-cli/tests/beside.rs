@@ -79,7 +79,6 @@ fn what_needs_the_database_for_itself_names_the_holder() {
         &["load", &db, &lines],
         &["ingest", &db, &lines],
         &["import", &db, &export],
-        &["changes", &db],
         &["keyspace", "create", &db, "more"],
         &["keyspace", "drop", &db, "more"],
         &["compact", &db],

@@ -1,7 +1,7 @@
 //! What all states of a secondary have in common: options, cache, memory, clock, and the files that
 //! are open. It is what an engine has without what writes.
 
-use crate::base::keys::SeqNo;
+use crate::base::keys::{FileUid, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::core::{Core, CoreParts};
@@ -11,9 +11,10 @@ use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::engine::space::full_disk::FullDisk;
 use crate::engine::stats::lifetime::LifetimeStats;
-use crate::engine::visible_page::VisiblePage;
+use crate::engine::visible_page::{FollowedPage, VisiblePage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Events;
+use crate::log::{DurablePoint, SegmentEnd};
 use crate::memtable::ArenaPool;
 use crate::options::{EffectiveOptions, Options, SecondaryOptions, StoredOptions};
 use crate::version::edit::VersionEdit;
@@ -55,6 +56,48 @@ pub(crate) struct Shown {
     pub(super) commit_tag_in_memory: Option<(SeqNo, Bytes)>,
     /// Whether there was a writer.
     pub(super) is_live: bool,
+    /// What is known of the log, for the feed.
+    pub(super) log: ShownLog,
+}
+
+/// What is known of the log of a state.
+#[derive(Debug)]
+pub(super) struct ShownLog {
+    pub(super) of: LogOf,
+    /// The edits that have been applied.
+    pub(super) edits: u64,
+    /// Up to here the records of the log are visible.
+    pub(super) logged: SeqNo,
+    /// The last write that was read in the log.
+    pub(super) last: SeqNo,
+    /// The greatest place below which all was durable, as the log or the manifest says.
+    pub(super) claimed: Option<DurablePoint>,
+}
+
+/// Whose log it was.
+#[derive(Debug)]
+pub(super) enum LogOf {
+    Writer(FollowedPage),
+    /// Recovery would find this end of it.
+    Nobody(World, Option<SegmentEnd>),
+}
+
+/// By what one situation differs from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct World {
+    pub(super) writer: Writer,
+    /// The manifest that `CURRENT` names.
+    pub(super) manifest: FileUid,
+}
+
+/// Who writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Writer {
+    Nobody(Option<FileUid>),
+    /// Somebody who has not opened the database yet.
+    Opening(FileUid),
+    /// The opening with this page, and the number of its edits that are in force.
+    Opened(FileUid, u64),
 }
 
 /// Counts what happens.

@@ -1,0 +1,526 @@
+//! The feed of a secondary beside the feed of the writer itself, on one simulated disk.
+//!
+//! What the writer shows with `include_unsynced` is noted after each of its steps: whatever a
+//! secondary shows must be the next of that, one after the other.
+
+use crate::base::sync::Mutex;
+use crate::engine::changes::tests::{change, options};
+use crate::engine::tests::Machine;
+use crate::vfs::sim::{Fault, Keep, Op, SimRuntime};
+use crate::{
+    Change, ChangeToken, Changes, ChangesOptions, Db, Durability, ErrorKind, KeyspaceOptions,
+    Secondary, SecondaryOptions,
+};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+fn unsynced(yes: bool) -> ChangesOptions {
+    ChangesOptions::default().include_unsynced(yes)
+}
+
+fn follow(machine: &Machine) -> Secondary {
+    Db::open_secondary("/db", SecondaryOptions::default().env(machine.env())).unwrap()
+}
+
+/// All that there is, and the error at its end.
+fn drain(changes: &mut Changes) -> (Vec<Change>, Option<crate::Error>) {
+    let mut all = Vec::new();
+    loop {
+        match changes.try_next() {
+            Ok(Some(change)) => all.push(change),
+            end => return (all, end.err()),
+        }
+    }
+}
+
+/// What the writer has shown of itself.
+struct Noted {
+    all: BTreeMap<u64, Change>,
+    token: ChangeToken,
+}
+
+impl Noted {
+    fn begin(db: &Db) -> Noted {
+        Noted {
+            all: BTreeMap::new(),
+            token: db.change_token().unwrap(),
+        }
+    }
+
+    /// Notes what the writer shows now.
+    fn note(&mut self, db: &Db) {
+        let mut changes = db.changes_with(self.token, unsynced(true)).unwrap();
+        let (all, error) = drain(&mut changes);
+        assert!(error.is_none(), "{error:?}");
+        for change in all {
+            self.all.insert(change.token.seq(), change);
+        }
+        self.token = changes.token();
+    }
+
+    /// What comes after a number.
+    fn next(&self, seq: u64) -> Option<&Change> {
+        let after = (Bound::Excluded(seq), Bound::Unbounded);
+        self.all.range(after).next().map(|(_, change)| change)
+    }
+
+    /// Asserts that these are the next after `seq`, and returns the last number.
+    fn check(&self, mut seq: u64, shown: &[Change]) -> u64 {
+        for change in shown {
+            let next = self.next(seq).expect("the writer has shown it");
+            assert_eq!(change.token.seq(), next.token.seq(), "{change:?} {next:?}");
+            assert_eq!(
+                (&change.kind, &change.commit_tag),
+                (&next.kind, &next.commit_tag)
+            );
+            seq = change.token.seq();
+        }
+        seq
+    }
+}
+
+/// One who reads at a secondary.
+struct Reader {
+    changes: Option<Changes>,
+    token: ChangeToken,
+    unsynced: bool,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    shown: u64,
+    gone: u64,
+    cuts: u64,
+    failed: u64,
+}
+
+impl Reader {
+    fn new(token: ChangeToken, unsynced: bool) -> Reader {
+        Reader {
+            changes: None,
+            token,
+            unsynced,
+        }
+    }
+
+    /// Reads all that there is. False: it is gone.
+    fn read(&mut self, secondary: &Secondary, noted: &Noted, counts: &mut Counts) -> bool {
+        let mut changes = match self.changes.take() {
+            Some(changes) => changes,
+            None => match secondary.changes_with(self.token, unsynced(self.unsynced)) {
+                Ok(changes) => changes,
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
+                    return false;
+                }
+            },
+        };
+        let (all, error) = drain(&mut changes);
+        let last = noted.check(self.token.seq(), &all);
+        assert_eq!(changes.token().seq(), last);
+        self.token = changes.token();
+        counts.shown += all.len() as u64;
+        match error {
+            Some(error) => {
+                assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
+                false
+            }
+            None => {
+                self.changes = Some(changes);
+                true
+            }
+        }
+    }
+}
+
+/// What a power cut leaves in any case has all that the token knows of.
+fn assert_durable(machine: &Machine, token: ChangeToken) {
+    let disk = machine.disk.power_cut(Keep::Nothing);
+    let seed = machine.seed + 1000;
+    let (db, _runtime) = Machine { disk, seed }.open(options(1 << 20));
+    match db.changes_since(token) {
+        Ok(_) => {}
+        // Its window may begin after it, but it has what the token knows of.
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
+            assert!(error.to_string().contains("not kept"), "{error}");
+        }
+    }
+}
+
+/// Refuses the next call that writes to the log or syncs it.
+fn fail_log(machine: &Machine, is_sync: bool) {
+    machine.disk.set_fault(Box::new(move |call| {
+        let is_log = call.path.extension().is_some_and(|it| it == "wal");
+        if is_log && (call.op == Op::Sync) == is_sync {
+            Fault::Fail(std::io::ErrorKind::Other)
+        } else {
+            Fault::None
+        }
+    }));
+}
+
+/// What a step leaves: the database, if it was not closed or killed.
+struct World {
+    machine: Machine,
+    db: Option<(Db, Arc<SimRuntime>)>,
+    secondary: Secondary,
+    readers: Vec<Reader>,
+    noted: Noted,
+    counts: Counts,
+    window: u64,
+}
+
+impl World {
+    fn new(seed: u64, window: u64) -> World {
+        let machine = Machine::new(seed);
+        let db = machine.open(options(window));
+        let secondary = follow(&machine);
+        let noted = Noted::begin(&db.0);
+        let token = noted.token;
+        World {
+            readers: vec![
+                Reader::new(token, false),
+                Reader::new(token, true),
+                Reader::new(token, false),
+            ],
+            machine,
+            db: Some(db),
+            secondary,
+            noted,
+            counts: Counts::default(),
+            window,
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.machine.seed += 1;
+        let db = self.machine.open(options(self.window));
+        let token = self.noted.token;
+        match db.0.changes_with(token, unsynced(true)) {
+            Ok(_) => self.noted.note(&db.0),
+            // A cut has taken the last of it.
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
+                let token = db.0.change_token().unwrap();
+                self.noted.all.retain(|seq, _| *seq <= token.seq());
+                self.noted.token = token;
+            }
+        }
+        self.db = Some(db);
+    }
+
+    fn step(&mut self, rng: &mut SmallRng) {
+        let Some((db, runtime)) = &self.db else {
+            self.read(rng, 2);
+            if self.db.is_none() && rng.random_range(0..3) == 0 {
+                self.reopen();
+            }
+            return;
+        };
+        match rng.random_range(0..120) {
+            0 => {
+                db.clone().close().unwrap();
+                self.db = None;
+            }
+            1 => self.db = None,
+            2 => self.cut_power(rng),
+            3 => {
+                fail_log(&self.machine, rng.random());
+                let _unknown = db.put_with("key00", "failed", Durability::Sync);
+                let _is_refused = db.keyspace("space5", KeyspaceOptions::default());
+                self.machine.disk.clear_faults();
+                self.noted.note(db);
+                self.read(rng, 2);
+                let (db, _) = self.db.as_ref().unwrap();
+                db.flush().unwrap();
+                self.noted.note(db);
+                self.counts.failed += 1;
+            }
+            _ => {
+                change(db, rng).unwrap();
+                if rng.random_range(0..4) == 0 {
+                    runtime.run_one();
+                }
+                self.noted.note(db);
+            }
+        }
+        self.read(rng, 6);
+    }
+
+    /// Some of the readers go on.
+    fn read(&mut self, rng: &mut SmallRng, seldom: u32) {
+        if rng.random_range(0..seldom) == 0 {
+            self.secondary.refresh().unwrap();
+        }
+        // The last one lags.
+        for nth in 0..self.readers.len() {
+            if rng.random_range(0..seldom * if nth == 2 { 12 } else { 1 }) > 0 {
+                continue;
+            }
+            self.go_on(nth, rng);
+        }
+    }
+
+    fn go_on(&mut self, nth: usize, rng: &mut SmallRng) {
+        let reader = &mut self.readers[nth];
+        if rng.random_range(0..6) == 0 {
+            reader.changes = None;
+        }
+        let before = reader.token;
+        let is_there = reader.read(&self.secondary, &self.noted, &mut self.counts);
+        if !reader.unsynced && rng.random_range(0..12) == 0 {
+            assert_durable(&self.machine, reader.token);
+        }
+        let Some((db, _)) = &self.db else {
+            if !is_there {
+                self.begin_again(nth);
+            }
+            return;
+        };
+        let own = db.changes_with(before, unsynced(reader.unsynced));
+        let own = own.map(|mut changes| drain(&mut changes));
+        let kept = match own {
+            Ok((shown, None)) => Some(shown),
+            _ => None,
+        };
+        if !is_there {
+            assert!(kept.is_none(), "the writer still has what comes after it");
+            self.counts.gone += 1;
+            self.begin_again(nth);
+            return;
+        }
+        // Once it has looked, it shows no less than the writer.
+        self.secondary.refresh().unwrap();
+        let reader = &mut self.readers[nth];
+        let is_there = reader.read(&self.secondary, &self.noted, &mut self.counts);
+        if let Some(last) = kept.as_ref().and_then(|shown| shown.last()) {
+            let seq = reader.token.seq();
+            assert!(
+                is_there && seq >= last.token.seq(),
+                "{is_there} {seq} {last:?}"
+            );
+        }
+        if !is_there {
+            self.begin_again(nth);
+        }
+    }
+
+    fn begin_again(&mut self, nth: usize) {
+        if self.db.is_none() {
+            self.reopen();
+        }
+        let reader = &mut self.readers[nth];
+        let (db, _) = self.db.as_ref().unwrap();
+        db.sync().unwrap();
+        self.noted.note(db);
+        *reader = Reader::new(self.noted.token, reader.unsynced);
+    }
+
+    fn cut_power(&mut self, rng: &mut SmallRng) {
+        let nth = rng.random_range(0..100);
+        let keeps = [Keep::Nothing, Keep::All, Keep::Prefix(nth), Keep::Torn(nth)];
+        let keep = keeps[rng.random_range(0..4)];
+        self.machine.disk = self.machine.disk.power_cut(keep);
+        self.db = None;
+        self.secondary = follow(&self.machine);
+        self.readers.iter_mut().for_each(|it| it.changes = None);
+        self.counts.cuts += 1;
+        // As another process would find it: then somebody opens it.
+        let durable = self.readers[0].token;
+        self.read_after_cut();
+        self.reopen();
+        let (db, _) = self.db.as_ref().unwrap();
+        match db.changes_since(durable) {
+            Ok(_) => {}
+            Err(error) => assert!(error.to_string().contains("not kept"), "{error}"),
+        }
+        let last = self.noted.token.seq();
+        for reader in &mut self.readers {
+            // What it has seen was taken.
+            if db.changes_with(reader.token, unsynced(true)).is_err() || reader.token.seq() > last {
+                assert!(reader.unsynced || reader.token.seq() <= last);
+                *reader = Reader::new(self.noted.token, reader.unsynced);
+            }
+        }
+    }
+
+    /// What was durable is there, and nobody is shown what the writer has not shown.
+    fn read_after_cut(&mut self) {
+        for reader in &mut self.readers {
+            reader.read(&self.secondary, &self.noted, &mut self.counts);
+            reader.changes = None;
+        }
+    }
+
+    /// All of it is durable, and seen.
+    fn end(&mut self) {
+        if self.db.is_none() {
+            self.reopen();
+        }
+        let (db, _) = self.db.as_ref().unwrap();
+        db.sync().unwrap();
+        self.noted.note(db);
+        self.secondary.refresh().unwrap();
+        for reader in &mut self.readers[..2] {
+            if reader.read(&self.secondary, &self.noted, &mut self.counts) {
+                assert_eq!(reader.token.seq(), self.noted.token.seq());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_secondary_shows_what_the_writer_shows_whatever_becomes_of_log_and_writer() {
+    let mut all = Counts::default();
+    let from = std::env::var("FEED").map_or(0, |it| it.parse().unwrap());
+    for seed in from..from + 12 {
+        let window = [12 << 10, 20 << 10, 64 << 10, 1 << 20][seed as usize % 4];
+        let mut world = World::new(seed, window);
+        let mut rng = SmallRng::seed_from_u64(seed);
+        for _ in 0..300 {
+            world.step(&mut rng);
+        }
+        world.end();
+        all.shown += world.counts.shown;
+        all.gone += world.counts.gone;
+        all.cuts += world.counts.cuts;
+        all.failed += world.counts.failed;
+    }
+    let enough = all.shown > 2000 && all.gone > 10 && all.cuts > 5 && all.failed > 5;
+    assert!(enough, "{all:?}");
+}
+
+/// What a writer does in the middle of a read. It calls the other function after each change.
+type Act = fn(&Db, &mut dyn FnMut());
+
+fn fill(db: &Db, from: u32, to: u32, note: &mut dyn FnMut()) {
+    for n in from..to {
+        db.put(format!("key{:02}", n % 40), vec![n as u8; 300])
+            .unwrap();
+        note();
+    }
+}
+
+const ACTS: [(&str, Act); 6] = [
+    ("a few writes", |db, note| fill(db, 0, 3, note)),
+    ("the window passes all", |db, note| {
+        fill(db, 0, 150, note);
+        db.flush().unwrap();
+        fill(db, 0, 2, note);
+    }),
+    ("one rotation", |db, note| {
+        db.flush().unwrap();
+        fill(db, 0, 1, note);
+    }),
+    ("large values and a merge", |db, note| {
+        for n in 0..6 {
+            db.put("large", vec![n; 7000]).unwrap();
+            note();
+        }
+        db.compact().unwrap();
+        db.collect_garbage().unwrap();
+    }),
+    ("changes of keyspaces", |db, note| {
+        let space = db.keyspace("more", KeyspaceOptions::default()).unwrap();
+        note();
+        space.put("key", "value").unwrap();
+        note();
+        space.truncate().unwrap();
+        note();
+        db.flush().unwrap();
+        space.drop_keyspace().unwrap();
+        note();
+    }),
+    ("an ingest", |db, note| {
+        let entries = (0..9).map(|n| (format!("key{n}"), Some("ingested")));
+        db.ingest_sorted(entries.map(crate::Result::Ok), None)
+            .unwrap();
+        note();
+        fill(db, 0, 30, note);
+    }),
+];
+
+#[test]
+fn whatever_a_writer_does_while_its_log_is_read_nothing_else_is_shown() {
+    for (name, act) in ACTS {
+        for is_lagging in [false, true] {
+            let (mut at, mut gone) = (0, 0);
+            while let Some(was_gone) = acts_during_a_read((name, act), is_lagging, at) {
+                gone += u64::from(was_gone);
+                at += 1;
+            }
+            assert!(at > 5, "{name}: {at}");
+            let may_pass = name.contains("window") || name.contains("ingest");
+            assert!(
+                gone == 0 || may_pass || is_lagging,
+                "{name}: {gone} of {at}"
+            );
+        }
+    }
+}
+
+/// Does `act` before the look with this number of a read. Whether the reader was refused; `None`:
+/// there is no such look.
+fn acts_during_a_read((name, act): (&str, Act), is_lagging: bool, at: u64) -> Option<bool> {
+    let machine = Machine::new(200 + at);
+    let (db, _) = machine.open(options(16 << 10));
+    let noted = Arc::new(Mutex::new(Noted::begin(&db)));
+    let token = noted.lock().token;
+    let secondary = follow(&machine);
+    let mut reader = secondary.changes_with(token, unsynced(true)).unwrap();
+    let mut note = || noted.lock().note(&db);
+    fill(&db, 0, 20, &mut note);
+    db.put("large", vec![9; 6000]).unwrap();
+    note();
+    if !is_lagging {
+        secondary.refresh().unwrap();
+        let (shown, error) = drain(&mut reader);
+        assert!(shown.len() == 21 && error.is_none(), "{error:?}");
+    }
+    fill(&db, 20, 24, &mut note);
+    secondary.refresh().unwrap();
+    let before = reader.token().seq();
+
+    let (mut looks, acted) = (0, Arc::new(Mutex::new(false)));
+    let (acts, to_note, writer) = (Arc::clone(&acted), Arc::clone(&noted), db.clone());
+    machine.disk.set_look_fault(Box::new(move |_| {
+        looks += 1;
+        if looks == at + 1 {
+            *acts.lock() = true;
+            act(&writer, &mut || to_note.lock().note(&writer));
+        }
+        Fault::None
+    }));
+    let (shown, error) = drain(&mut reader);
+    machine.disk.clear_faults();
+    let noted = noted.lock();
+    let seq = noted.check(before, &shown);
+    assert_eq!(seq, reader.token().seq());
+    if let Some(error) = error {
+        assert_eq!(
+            error.kind(),
+            ErrorKind::HistoryGone,
+            "{name} at {at}: {error}"
+        );
+        let own = db.changes_with(reader.token(), unsynced(true));
+        let own = own.map(|mut changes| drain(&mut changes).1);
+        assert!(!matches!(own, Ok(None)), "{name} at {at}: it is not gone");
+        return Some(true).filter(|_| *acted.lock());
+    }
+    secondary.refresh().unwrap();
+    let (shown, error) = drain(&mut reader);
+    let seq = noted.check(seq, &shown);
+    match &error {
+        None => assert_eq!(seq, noted.token.seq(), "{name} at {at}"),
+        Some(error) => assert_eq!(
+            error.kind(),
+            ErrorKind::HistoryGone,
+            "{name} at {at}: {error}"
+        ),
+    }
+    Some(error.is_some()).filter(|_| *acted.lock())
+}
