@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// Changes are read from the log until they have this many bytes, and one more.
 const BATCH_BYTES: usize = 256 << 10;
+/// How often a wait looks again at once for what is read: writers may come and go all the time.
+const MOST_REFRESHES: u32 = 16;
 
 /// Which changes [`Db::changes_with`](crate::Db::changes_with) shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,10 +97,15 @@ impl Changes {
     /// `HistoryGone` if the changes after [`Changes::token`] are not kept any more; `Corruption` or
     /// `Io` if the log or a large value cannot be read; `Closed`. It may be tried again.
     pub fn try_next(&mut self) -> Result<Option<Change>> {
+        self.next(0)
+    }
+
+    /// The next change. It refreshes the source so often at most, where that has moved on.
+    fn next(&mut self, refreshes: u32) -> Result<Option<Change>> {
         self.source.core().check_open()?;
         if self.queue.is_empty() {
             let core = Arc::clone(self.source.core());
-            let filled = self.fill();
+            let filled = self.fill(refreshes);
             filled.map_err(|error| core.unless_closed(error))?;
         }
         let next = self.queue.pop_front();
@@ -124,12 +131,12 @@ impl Changes {
         let core = Arc::clone(self.source.core());
         let period = self.source.poll_period();
         core.follow(most, period, || {
-            let next = self.try_next()?;
+            let next = self.next(0)?;
             if next.is_some() || period.is_none() {
                 return Ok(next);
             }
             self.source.refresh()?;
-            self.try_next()
+            self.next(MOST_REFRESHES)
         })
     }
 
@@ -147,19 +154,26 @@ impl Changes {
     }
 
     /// Reads the next changes into the queue.
-    fn fill(&mut self) -> Result<()> {
-        let filled = self.trying(|it| match it.read_on() {
-            // What was read before it is handed out first.
-            Err(_) if !it.queue.is_empty() => Ok(()),
-            read => read,
-        });
-        if !self.source.is_same()? {
+    fn fill(&mut self, refreshes: u32) -> Result<()> {
+        let mut left = refreshes;
+        loop {
+            let filled = self.trying(|it| match it.read_on() {
+                // What was read before it is handed out first.
+                Err(_) if !it.queue.is_empty() => Ok(()),
+                read => read,
+            });
+            if self.source.is_same()? {
+                return filled;
+            }
             // Another log has perhaps taken the place of the one that was looked at.
             self.queue.clear();
             (self.read, self.current) = (self.handed_out, None);
-            return Ok(());
+            let Some(fewer) = left.checked_sub(1) else {
+                return Ok(());
+            };
+            left = fewer;
+            self.source.refresh()?;
         }
-        filled
     }
 
     /// Calls `step`, again where files have moved on meanwhile.
