@@ -328,8 +328,8 @@ impl Changes {
             return Ok(None);
         };
         let reader = match self.current.take() {
-            Some((_, reader)) => reader,
-            None => self.open(&place)?,
+            Some((_, reader)) if reader.uid() == place.uid => reader,
+            _ => self.open(&place)?,
         };
         Ok(Some((place, reader)))
     }

@@ -11,7 +11,7 @@
 //! - Once another process writes, or none, what was read is dropped ([`Source::is_same`]).
 
 use super::Follow;
-use super::shared::{LogOf, Shown};
+use super::shared::{LogOf, ShownLog};
 use crate::base::file_header::{FileHeader, FileKind};
 use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::engine::changes::{ChangeToken, Changes, ChangesOptions};
@@ -119,8 +119,8 @@ struct Chain {
 /// What a reader of the feed of a secondary reads.
 struct Feed {
     follow: Arc<Follow>,
-    /// The state that was looked at last.
-    shown: Arc<Shown>,
+    /// Of the state that was looked at last.
+    log: Arc<ShownLog>,
     incarnation: u64,
     chain: Option<Chain>,
     /// Whether the chain was compared with the directory since the last look.
@@ -158,25 +158,25 @@ struct Known {
 
 impl Feed {
     fn of(follow: &Arc<Follow>) -> Feed {
-        let shown = follow.shown();
+        let log = Arc::clone(&follow.shown().log);
         Feed {
             follow: Arc::clone(follow),
-            incarnation: incarnation_of(&shown).unwrap_or_default(),
-            shown,
+            incarnation: incarnation_of(&log).unwrap_or_default(),
+            log,
             chain: None,
             is_compared: false,
         }
     }
 
     fn known(&self) -> Result<Known> {
-        let history = history_of(&self.shown).ok_or_else(is_off)?;
+        let history = self.log.history.clone().ok_or_else(is_off)?;
         // As an opening does: numbers of changes that no record of the log has.
-        let vouched = match &self.shown.log.of {
+        let vouched = match &self.log.of {
             LogOf::Writer(_) => SeqNo(0),
             LogOf::Nobody(..) => history.vouched(),
         };
         Ok(Known {
-            visible: self.shown.seq.max(vouched),
+            visible: self.log.seq.max(vouched),
             history,
         })
     }
@@ -207,7 +207,7 @@ impl Feed {
     fn find_chain(&self, names: Vec<FileNumber>, seq: SeqNo) -> Result<Chain> {
         let store = &self.follow.core().store;
         let Known { history, visible } = self.known()?;
-        let log = &self.shown.log;
+        let log = &self.log;
         let (last, is_settled, is_open) = match &log.of {
             LogOf::Writer(_) => {
                 let (last, is_settled) = newest(store, &names)?;
@@ -247,7 +247,7 @@ impl Feed {
 
     /// What is known to be durable of a segment.
     fn durable(&self, segment: &Segment) -> u64 {
-        match self.shown.log.claimed {
+        match self.log.claimed {
             Some(point) if point.file > segment.number => u64::MAX,
             Some(point) if point.file == segment.number => point.offset,
             _ => 0,
@@ -265,20 +265,18 @@ impl Source for Feed {
     }
 
     fn look(&mut self, read: SeqNo) -> Result<Look> {
-        let shown = self.follow.shown();
+        let log = Arc::clone(&self.follow.shown().log);
         self.is_compared = false;
-        if !Arc::ptr_eq(&shown, &self.shown) {
-            if !is_same_log(&shown.log.of, &self.shown.log.of) {
-                self.chain = None;
-            }
-            self.shown = shown;
+        if !Arc::ptr_eq(&log, &self.log) && !is_same_log(&log.of, &self.log.of) {
+            self.chain = None;
         }
+        self.log = log;
         let Known { history, visible } = self.known()?;
         // The numbers of another incarnation are the same only up to where the two part.
         let of_read = self.token(read);
         position(&history.incarnations, of_read, visible)?;
-        self.incarnation = incarnation_of(&self.shown).unwrap_or_default();
-        let log = &self.shown.log;
+        self.incarnation = incarnation_of(&self.log).unwrap_or_default();
+        let log = &self.log;
         let durable = match &log.of {
             LogOf::Writer(page) => page.durable(),
             LogOf::Nobody(..) => SeqNo(0),
@@ -286,7 +284,7 @@ impl Source for Feed {
         Ok(Look {
             visible,
             logged: log.logged,
-            flushed: self.shown.read.view.load().version.counters.flushed_seq,
+            flushed: log.flushed,
             durable,
             last: log.last,
             history: Some(history),
@@ -333,7 +331,7 @@ impl Source for Feed {
     }
 
     fn is_same(&self) -> Result<bool> {
-        self.follow.is_of(&self.shown)
+        self.follow.is_of(&self.log)
     }
 
     fn judge(&mut self, error: Error, read: SeqNo, _: Option<&Place>, tries: u32) -> Verdict {
@@ -358,7 +356,7 @@ impl Source for Feed {
             _ => {}
         }
         // A power cut may have taken a part of what recovery does not need.
-        let low_water = self.shown.read.view.load().version.counters.wal_low_water;
+        let low_water = self.log.low_water;
         let segments = self.chain.iter().flat_map(|chain| &chain.segments);
         let mut unneeded = segments.take_while(|segment| segment.number < low_water);
         if is_torn && unneeded.any(|segment| error.file() == Some(&*segment.path)) {
@@ -376,14 +374,10 @@ impl Source for Feed {
     }
 }
 
-fn history_of(shown: &Shown) -> Option<Arc<History>> {
-    shown.read.view.load().version.counters.history.clone()
-}
-
 /// The incarnation of the state, which a later opening knows.
-fn incarnation_of(shown: &Shown) -> Option<u64> {
-    let history = history_of(shown)?;
-    history.incarnations.last().map(|(id, _)| *id)
+fn incarnation_of(log: &ShownLog) -> Option<u64> {
+    let newest = log.history.as_ref()?.incarnations.last();
+    newest.map(|(id, _)| *id)
 }
 
 /// Whether segments that were found for one are those of the other.

@@ -29,7 +29,7 @@ use crate::engine::memory::MemoryStats;
 use crate::engine::open::directory::{hold, refuse_unfinished};
 use crate::engine::open::foreign;
 use crate::engine::secondary::progress::Progress;
-use crate::engine::secondary::shared::{Figures, LogOf, Shared};
+use crate::engine::secondary::shared::{Figures, LogOf, Shared, ShownLog};
 use crate::engine::stats::{PartitionStats, partitions_of};
 use crate::error::{Error, Result};
 use crate::options::SecondaryOptions;
@@ -172,9 +172,9 @@ impl Follow {
         spawned.map_err(|e| Error::io("start a thread for", store.dir(), e))
     }
 
-    /// Whether the log is still that of `shown`.
-    pub(crate) fn is_of(&self, shown: &Shown) -> Result<bool> {
-        match &shown.log.of {
+    /// Whether the log is still that one.
+    fn is_of(&self, log: &ShownLog) -> Result<bool> {
+        match &log.of {
             LogOf::Writer(page) => page.is_held(self.shared.core.store.dir()),
             LogOf::Nobody(world, _) => Ok(self.progress.lock().look(&self.shared)? == *world),
         }

@@ -168,14 +168,13 @@ impl Progress {
         self.made_of = Some((seq, Arc::clone(&version)));
         let (memtable, sealed) = memtables;
         let expires = self.log.expires();
-        let said = version.counters.needed_log().durable().map(|it| it.point);
-        let log = ShownLog {
-            of: LogOf::Writer(page),
+        let log = ShownLog::new(
+            LogOf::Writer(page),
+            &version.counters,
             edits,
-            logged: visible.logged,
-            last: self.log.last_seq(),
-            claimed: said.max(self.log.claimed()),
-        };
+            (seq, visible.logged),
+            (self.log.last_seq(), self.log.claimed()),
+        );
         Ok(Some(shared.show(
             version,
             (memtable, sealed),
@@ -252,14 +251,13 @@ impl Progress {
         }
         let outcome = &replayed.outcome;
         let seq = version.counters.flushed_seq.max(outcome.last_seq);
-        let said = version.counters.needed_log().durable().map(|it| it.point);
-        let log = ShownLog {
-            of: LogOf::Nobody(world.clone(), outcome.last),
-            edits: manifest.edit_count,
-            logged: seq,
-            last: outcome.last_seq,
-            claimed: said.max(outcome.claimed),
-        };
+        let log = ShownLog::new(
+            LogOf::Nobody(world.clone(), outcome.last),
+            &version.counters,
+            manifest.edit_count,
+            (seq, seq),
+            (outcome.last_seq, outcome.claimed),
+        );
         let mut memtables: Vec<MemtableHandle> = replayed.memtables;
         let newest = memtables.pop().unwrap_or_else(|| self.log.empty(shared));
         memtables.reverse();
@@ -301,7 +299,7 @@ impl Shared {
             read: ReadState::new(core, &self.space, &self.backpressure, view, seq),
             seq,
             is_live: matches!(log.of, LogOf::Writer(_)),
-            log,
+            log: Arc::new(log),
         }
     }
 }
