@@ -1,21 +1,23 @@
 //! The feed of a secondary beside the feed of the writer itself, on one simulated disk.
 //!
 //! What the writer shows with `include_unsynced` is noted after each of its steps: whatever a
-//! secondary shows must be the next of that, one after the other.
+//! secondary shows must be the next of that, one after the other. `UNIKV_FEED_SEED` is the first of
+//! the seeds.
 
 use crate::base::sync::Mutex;
 use crate::engine::changes::tests::{change, options};
 use crate::engine::tests::Machine;
 use crate::vfs::sim::{Fault, Keep, Op, SimRuntime};
 use crate::{
-    Change, ChangeToken, Changes, ChangesOptions, Db, Durability, ErrorKind, KeyspaceOptions,
-    Secondary, SecondaryOptions,
+    Change, ChangeKind, ChangeOp, ChangeToken, Changes, ChangesOptions, Db, Durability, ErrorKind,
+    KeyspaceOptions, Options, Secondary, SecondaryOptions,
 };
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn unsynced(yes: bool) -> ChangesOptions {
     ChangesOptions::default().include_unsynced(yes)
@@ -376,7 +378,7 @@ impl World {
 #[test]
 fn a_secondary_shows_what_the_writer_shows_whatever_becomes_of_log_and_writer() {
     let mut all = Counts::default();
-    let from = std::env::var("FEED").map_or(0, |it| it.parse().unwrap());
+    let from = std::env::var("UNIKV_FEED_SEED").map_or(0, |it| it.parse().unwrap());
     for seed in from..from + 12 {
         let window = [12 << 10, 20 << 10, 64 << 10, 1 << 20][seed as usize % 4];
         let mut world = World::new(seed, window);
@@ -523,4 +525,137 @@ fn acts_during_a_read((name, act): (&str, Act), is_lagging: bool, at: u64) -> Op
         ),
     }
     Some(error.is_some()).filter(|_| *acted.lock())
+}
+
+fn keys(changes: &mut Changes) -> Vec<String> {
+    let (all, error) = drain(changes);
+    assert!(error.is_none(), "{error:?}");
+    let keys = all.into_iter().map(|change| match change.kind {
+        ChangeKind::Write(ops) => match &ops[..] {
+            [ChangeOp::Put { key, .. }] => String::from_utf8(key.to_vec()).unwrap(),
+            ops => panic!("{ops:?}"),
+        },
+        kind => panic!("{kind:?}"),
+    });
+    keys.collect()
+}
+
+#[test]
+fn what_is_durable_is_shown_by_a_word_of_the_writer_by_tables_or_by_the_log() {
+    let machine = Machine::new(31);
+    let (db, _runtime) = machine.open(options(1 << 20));
+    let secondary = follow(&machine);
+    let token = secondary.change_token().unwrap();
+    let mut durable = secondary.changes_since(token).unwrap();
+    let mut visible = secondary.changes_with(token, unsynced(true)).unwrap();
+    db.put("first", "1").unwrap();
+    assert!(
+        keys(&mut visible).is_empty(),
+        "the secondary does not show it"
+    );
+    secondary.refresh().unwrap();
+    assert_eq!(keys(&mut visible), ["first"]);
+    assert!(keys(&mut durable).is_empty());
+    // The page says so.
+    db.sync().unwrap();
+    assert_eq!(keys(&mut durable), ["first"]);
+    // Tables have it.
+    db.put("second", "2").unwrap();
+    db.flush().unwrap();
+    secondary.refresh().unwrap();
+    assert_eq!(keys(&mut durable), ["second"]);
+    // The process dies. What it has not synced is shown once another one has made it durable.
+    db.put_with("third", "3", Durability::Sync).unwrap();
+    db.put("fourth", "4").unwrap();
+    db.put("fifth", "5").unwrap();
+    drop(db);
+    assert!(keys(&mut durable).is_empty(), "nothing before a refresh");
+    secondary.refresh().unwrap();
+    assert_eq!(keys(&mut durable), ["third"], "the log claims it");
+    assert_eq!(keys(&mut visible), ["second", "third", "fourth", "fifth"]);
+    let machine = Machine {
+        seed: 32,
+        ..machine
+    };
+    let (db, _runtime) = machine.open(Options::default());
+    secondary.refresh().unwrap();
+    assert!(keys(&mut durable).is_empty());
+    db.sync().unwrap();
+    secondary.refresh().unwrap();
+    assert_eq!(keys(&mut durable), ["fourth", "fifth"]);
+    assert_eq!(durable.token(), db.change_token().unwrap());
+}
+
+#[test]
+fn tokens_are_those_of_the_writer() {
+    let machine = Machine::new(33);
+    let (db, _runtime) = machine.open(options(1 << 20));
+    let secondary = follow(&machine);
+    assert_eq!(
+        secondary.change_token().unwrap(),
+        db.change_token().unwrap()
+    );
+    db.put("a", "1").unwrap();
+    db.sync().unwrap();
+    // One that is ahead of what is shown.
+    let token = db.change_token().unwrap();
+    let mut changes = secondary.changes_since(token).unwrap();
+    assert_eq!(
+        (changes.try_next().unwrap(), changes.token()),
+        (None, token)
+    );
+    assert_eq!(secondary.seq(), token.seq());
+    let oldest = secondary.oldest_change_token().unwrap();
+    assert_eq!(oldest, db.oldest_change_token().unwrap());
+    for (incarnation, seq) in [(token.incarnation, token.seq + 1), (7, 0)] {
+        let refused = secondary.changes_since(ChangeToken { incarnation, seq });
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::HistoryGone);
+    }
+    db.close().unwrap();
+    let (db, _runtime) = Machine {
+        seed: 34,
+        ..machine
+    }
+    .open(options(0));
+    secondary.refresh().unwrap();
+    for refused in [secondary.change_token(), secondary.oldest_change_token()] {
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    assert_eq!(
+        changes.try_next().unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+    drop(db);
+}
+
+#[test]
+fn a_reader_of_a_secondary_waits_for_what_a_writer_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path(), Options::default().change_window_bytes(1 << 20)).unwrap();
+    let secondary = Db::open_secondary(dir.path(), SecondaryOptions::default()).unwrap();
+    let token = secondary.change_token().unwrap();
+    let mut changes = secondary.changes_since(token).unwrap();
+    let short = Duration::from_millis(5);
+    assert_eq!(changes.next_timeout(short).unwrap(), None);
+    let writer = std::thread::spawn(move || {
+        for n in 0..300_u32 {
+            db.put_with(n.to_be_bytes(), "value", Durability::Sync)
+                .unwrap();
+            if n % 100 == 99 {
+                db.flush().unwrap();
+            }
+        }
+        db.close().unwrap();
+    });
+    for n in 0..300_u32 {
+        let change = changes.wait_next().unwrap();
+        let ChangeKind::Write(ops) = change.kind else {
+            panic!("{change:?}");
+        };
+        let is_next =
+            |op: &ChangeOp| matches!(op, ChangeOp::Put { key, .. } if key[..] == n.to_be_bytes());
+        assert!(is_next(&ops[0]) && ops.len() == 1, "{n}: {ops:?}");
+    }
+    writer.join().unwrap();
+    assert_eq!(changes.next_timeout(short).unwrap(), None);
 }
