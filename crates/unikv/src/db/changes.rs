@@ -53,7 +53,8 @@ impl Db {
         self.0.engine.changes.since(token, options)
     }
 
-    /// The token after which all changes are kept that are kept at all. Errors as [`Db::change_token`].
+    /// The token after which all changes are kept that are kept at all. Errors as
+    /// [`Db::change_token`].
     pub fn oldest_change_token(&self) -> Result<ChangeToken> {
         self.0.engine.changes.oldest_change_token()
     }

@@ -7,6 +7,7 @@
 use crate::base::sync::Mutex;
 use crate::engine::changes::tests::{change, options};
 use crate::engine::tests::Machine;
+use crate::vfs::Vfs;
 use crate::vfs::sim::{Fault, Keep, Op, SimRuntime};
 use crate::{
     Change, ChangeKind, ChangeOp, ChangeToken, Changes, ChangesOptions, Db, Durability, ErrorKind,
@@ -16,6 +17,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -484,6 +486,9 @@ fn acts_during_a_read((name, act): (&str, Act), is_lagging: bool, at: u64) -> Op
         assert!(shown.len() == 21 && error.is_none(), "{error:?}");
     }
     fill(&db, 20, 24, &mut note);
+    // It is in no record of the log, and comes after records that must not be passed over.
+    db.keyspace("late", KeyspaceOptions::default()).unwrap();
+    note();
     secondary.refresh().unwrap();
     let before = reader.token().seq();
 
@@ -658,4 +663,60 @@ fn a_reader_of_a_secondary_waits_for_what_a_writer_does() {
     }
     writer.join().unwrap();
     assert_eq!(changes.next_timeout(short).unwrap(), None);
+}
+
+/// As on a mount point whose snapshot was rolled back.
+#[test]
+fn the_log_of_another_history_in_the_same_place_is_not_read() {
+    let machine = Machine::new(35);
+    let (db, _runtime) = machine.open(options(1 << 20));
+    let put = |db: &Db, from: u32, to: u32, value: &str| {
+        for n in from..to {
+            db.put(format!("key{n:02}"), value).unwrap();
+        }
+    };
+    put(&db, 0, 10, "both");
+    db.checkpoint("/copy").unwrap();
+    let secondary = follow(&machine);
+    let token = secondary.oldest_change_token().unwrap();
+    let mut readers = [true, false].map(|yes| {
+        let mut changes = secondary.changes_with(token, unsynced(yes)).unwrap();
+        db.sync().unwrap();
+        assert_eq!(keys(&mut changes).len(), 10);
+        changes
+    });
+    // Shown, and read by one of them.
+    put(&db, 10, 20, "first");
+    db.sync().unwrap();
+    secondary.refresh().unwrap();
+    let mut knows_more = secondary.changes_since(token).unwrap();
+    assert_eq!(keys(&mut knows_more).len(), 20);
+    db.close().unwrap();
+    let files = machine.disk.file_names().into_iter();
+    let (copy, old): (Vec<_>, Vec<_>) = files.partition(|path| path.starts_with("/copy"));
+    old.iter()
+        .for_each(|path| machine.disk.remove(path).unwrap());
+    for path in copy {
+        let bytes = machine.disk.read_file(&path).unwrap();
+        let to = Path::new("/db").join(path.file_name().unwrap());
+        machine.disk.write_file(&to, &bytes);
+    }
+    let (db, _runtime) = Machine {
+        seed: 36,
+        ..machine
+    }
+    .open(Options::default());
+    put(&db, 30, 50, "other");
+    db.sync().unwrap();
+    for changes in &mut readers {
+        assert!(keys(changes).is_empty());
+    }
+    // Whoever knows of nothing else goes on in the other history.
+    secondary.refresh().unwrap();
+    for changes in &mut readers {
+        let found = keys(changes);
+        assert!(found.len() == 20 && found[0] == "key30", "{found:?}");
+    }
+    let refused = knows_more.try_next().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::HistoryGone);
 }
