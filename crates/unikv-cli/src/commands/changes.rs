@@ -14,6 +14,8 @@ use unikv::{
     Change, ChangeKind, ChangeOp, ChangeToken, ChangesOptions, ErrorKind, KeyspaceChange, Secondary,
 };
 
+/// How long to wait for the last of what is shown when the command begins.
+const MOST_WAIT: Duration = Duration::from_secs(1);
 /// How often the oldest token is asked for.
 const MOST_TRIES: u32 = 10;
 
@@ -50,8 +52,8 @@ impl Changes {
                     if self.follow {
                         Some(changes.wait_next()?)
                     } else if changes.token().seq() < shown {
-                        // Where the writer has gone meanwhile, what it left is looked at again.
-                        changes.next_timeout(Duration::ZERO)?
+                        // Not durable yet; or writers come and go, which stays unread meanwhile.
+                        changes.next_timeout(MOST_WAIT)?
                     } else {
                         None
                     }

@@ -26,6 +26,8 @@ use std::time::Duration;
 const BATCH_BYTES: usize = 256 << 10;
 /// How often a wait looks again at once for what is read: writers may come and go all the time.
 const MOST_REFRESHES: u32 = 16;
+/// By how much each of these comes later than the one before: a writer may just be opening.
+const REST: Duration = Duration::from_micros(100);
 
 /// Which changes [`Db::changes_with`](crate::Db::changes_with) shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,6 +173,8 @@ impl Changes {
             let Some(fewer) = left.checked_sub(1) else {
                 return Ok(());
             };
+            let rest = REST * (refreshes - left);
+            self.source.core().store.env().runtime.delay(rest);
             left = fewer;
             self.source.refresh()?;
         }
