@@ -720,3 +720,52 @@ fn the_log_of_another_history_in_the_same_place_is_not_read() {
     let refused = knows_more.try_next().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::HistoryGone);
 }
+
+#[test]
+fn writes_that_only_tables_have_are_not_passed_over_without_a_writer() {
+    let mut machine = Machine::new(14);
+    let (db, _runtime) = machine.open(options(1 << 20));
+    db.put("first", "durable").unwrap();
+    db.sync().unwrap();
+    let token = db.change_token().unwrap();
+    for n in 0..24_u8 {
+        db.put(format!("key{n:02}"), vec![n; 500]).unwrap();
+    }
+    machine.disk = machine.disk.process_kill();
+    drop(db);
+    // The next process puts into tables what it cannot sync, and the power goes meanwhile.
+    let (mut gone, mut whole) = (0, 0);
+    for (seed, calls) in (0..).zip((0..40).flat_map(|calls| [calls; 8])) {
+        let disk = machine.disk.process_kill();
+        let mut machine = Machine { disk, seed };
+        let (db, _runtime) = machine.open(options(1 << 20));
+        machine.cut_power_after(calls);
+        let _as_far_as_it_goes = db.flush();
+        machine.disk = machine.disk.power_cut(Keep::Torn(seed));
+        drop(db);
+        let secondary = follow(&machine);
+        let changes = secondary.changes_with(token, unsynced(true));
+        let (shown, error) = match changes {
+            Ok(mut changes) => drain(&mut changes),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        for (change, seq) in shown.iter().zip(token.seq() + 1..) {
+            assert_eq!(change.token.seq(), seq, "seed {seed}: one is passed over");
+        }
+        match error {
+            Some(error) => {
+                assert_eq!(error.kind(), ErrorKind::HistoryGone, "{error}");
+                gone += 1;
+            }
+            None => {
+                assert_eq!(
+                    token.seq() + shown.len() as u64,
+                    secondary.seq(),
+                    "seed {seed}"
+                );
+                whole += 1;
+            }
+        }
+    }
+    assert!(gone > 0 && whole > 0, "{gone} {whole}");
+}
