@@ -17,6 +17,8 @@ use unikv::{Db, Options, PublishedStats};
 fn reading_commands_show_what_is_visible_beside_a_writer() {
     let dir = tempfile::tempdir().unwrap();
     let db = within(dir.path(), "db");
+    let options = Options::default().change_window_bytes(1 << 20);
+    Db::open(&db, options).unwrap().close().unwrap();
     let mut writer = Writer::of(&db);
     writer.say("put apple red");
     writer.say("put banana yellow");
@@ -38,6 +40,8 @@ fn reading_commands_show_what_is_visible_beside_a_writer() {
     let keys = text(&["scan", &db, "--keys-only", "--reverse"]);
     assert_eq!(keys, "cherry\napple\n");
     assert_eq!(text(&["ttl", &db, "apple"]), "never\n");
+    let changes = text(&["changes", &db]);
+    assert!(changes.ends_with("\tput\tothers\there\t1\n"), "{changes}");
     let dumped = text(&["dump", &db, "--format", "jsonl"]);
     assert!(dumped.contains("\"others\"") && dumped.contains("\"here\""));
     let listed = json(&["keyspace", "list", &db]);
@@ -79,7 +83,6 @@ fn what_needs_the_database_for_itself_names_the_holder() {
         &["load", &db, &lines],
         &["ingest", &db, &lines],
         &["import", &db, &export],
-        &["changes", &db],
         &["keyspace", "create", &db, "more"],
         &["keyspace", "drop", &db, "more"],
         &["compact", &db],
@@ -274,6 +277,7 @@ fn reading_commands<'a>(db: &'a str, export: &'a str) -> Vec<(Vec<&'a str>, &'a 
         (vec!["stats", db, "--files"], "partitions"),
         (vec!["explain", db], "by what its files say"),
         (vec!["check", db], "no problems"),
+        (vec!["changes", db], "apple\tred\n"),
     ]
 }
 
@@ -281,6 +285,8 @@ fn reading_commands<'a>(db: &'a str, export: &'a str) -> Vec<(Vec<&'a str>, &'a 
 fn reading_commands_change_nothing_and_take_no_lock() {
     let dir = tempfile::tempdir().unwrap();
     let (db, export) = (within(dir.path(), "db"), within(dir.path(), "export"));
+    let options = Options::default().change_window_bytes(1 << 20);
+    Db::open(&db, options).unwrap().close().unwrap();
     let mut writer = Writer::of(&db);
     writer.say("put apple red");
     writer.end();
@@ -296,7 +302,10 @@ fn reading_commands_change_nothing_and_take_no_lock() {
 fn a_service_opens_beside_any_reading_command() {
     let dir = tempfile::tempdir().unwrap();
     let db = within(dir.path(), "db");
-    let options = || Options::default().memory_budget(16 << 20);
+    let options = || {
+        let options = Options::default().memory_budget(16 << 20);
+        options.change_window_bytes(64 << 20)
+    };
     let service = Db::open(&db, options()).unwrap();
     service.put("apple", "red").unwrap();
     service.close().unwrap();

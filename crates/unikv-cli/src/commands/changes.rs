@@ -3,13 +3,21 @@
 use crate::args::DirArg;
 use crate::exit::{Code, Outcome};
 use crate::output::Output;
+use crate::reading::open_secondary;
 use crate::text;
 use clap::Args;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
-use unikv::{Change, ChangeKind, ChangeOp, ChangeToken, ChangesOptions, Db, KeyspaceChange};
+use unikv::{
+    Change, ChangeKind, ChangeOp, ChangeToken, ChangesOptions, ErrorKind, KeyspaceChange, Secondary,
+};
+
+/// How long to wait for the last of what is shown when the command begins.
+const MOST_WAIT: Duration = Duration::from_secs(1);
+/// How often the oldest token is asked for.
+const MOST_TRIES: u32 = 10;
 
 /// `changes DIR`
 #[derive(Args)]
@@ -22,32 +30,33 @@ pub struct Changes {
     /// Show also what a power cut could still take
     #[arg(long)]
     include_unsynced: bool,
-    /// Then wait so long for more, such as 10s; each change begins the time again
-    #[arg(long, value_name = "TIME", value_parser = crate::args::duration)]
-    wait: Option<Duration>,
+    /// Then wait for more and print it as it comes, until interrupted
+    #[arg(long)]
+    follow: bool,
     #[command(flatten)]
     output: Output,
 }
 
 impl Changes {
     pub fn run(self) -> Outcome {
-        let db = self.dir.open_existing()?;
-        // What an earlier process has left in the log is durable when this returns.
-        db.sync()?;
-        let mut names = names(&db);
-        let since = match self.since {
-            Some(token) => token,
-            None => db.oldest_change_token()?,
-        };
-        let options = ChangesOptions::default().include_unsynced(self.include_unsynced);
-        let mut changes = db.changes_with(since, options)?;
+        let secondary = open_secondary(&self.dir)?;
+        let mut names = names(&secondary);
+        let mut changes = self.begin(&secondary)?;
+        let shown = secondary.change_token()?.seq();
         let mut out = BufWriter::new(io::stdout().lock());
         loop {
             let next = match changes.try_next()? {
                 Some(next) => Some(next),
                 None => {
                     out.flush()?;
-                    changes.next_timeout(self.wait.unwrap_or_default())?
+                    if self.follow {
+                        Some(changes.wait_next()?)
+                    } else if changes.token().seq() < shown {
+                        // Not durable yet; or writers come and go, which stays unread meanwhile.
+                        changes.next_timeout(MOST_WAIT)?
+                    } else {
+                        None
+                    }
                 }
             };
             let Some(change) = next else {
@@ -61,19 +70,36 @@ impl Changes {
             }
         }
         out.flush()?;
-        drop(out);
-        db.close()?;
         Ok(Code::Success)
+    }
+
+    /// The changes after the token, or all that are kept.
+    fn begin(&self, secondary: &Secondary) -> unikv::Result<unikv::Changes> {
+        let options = ChangesOptions::default().include_unsynced(self.include_unsynced);
+        if let Some(token) = self.since {
+            return secondary.changes_with(token, options);
+        }
+        let mut tries = 0;
+        loop {
+            let begun = secondary.changes_with(secondary.oldest_change_token()?, options);
+            match begun {
+                // The writer has just given the oldest up.
+                Err(error) if error.kind() == ErrorKind::HistoryGone && tries < MOST_TRIES => {
+                    tries += 1;
+                }
+                begun => return begun,
+            }
+        }
     }
 }
 
 type Names = BTreeMap<u32, String>;
 
 /// The names of the keyspaces that there are, by their numbers.
-fn names(db: &Db) -> Names {
-    let names = db.keyspaces().into_iter();
+fn names(secondary: &Secondary) -> Names {
+    let names = secondary.keyspaces().into_iter();
     let numbered = names.filter_map(|name| {
-        let number = db.find_keyspace(&name)?.number().ok()?;
+        let number = secondary.find_keyspace(&name)?.keyspace_number().ok()?;
         Some((number, name))
     });
     numbered.collect()

@@ -1,6 +1,7 @@
 //! Following what changes.
 
 use crate::db::Db;
+use crate::db::secondary::Secondary;
 use crate::engine::changes::{ChangeToken, Changes, ChangesOptions};
 use crate::error::Result;
 
@@ -64,5 +65,65 @@ impl Db {
     /// `InvalidArgument` if the database keeps no changes; `Closed`.
     pub fn change_token(&self) -> Result<ChangeToken> {
         self.0.engine.changes.token_of_now()
+    }
+}
+
+impl Secondary {
+    /// What has changed after `token`, as [`Db::changes_since`], of a database that another process
+    /// may write. It makes no writer wait.
+    ///
+    /// [`Changes::try_next`] gives what comes up to the state that is shown. Refresh to have more:
+    /// [`Changes::next_timeout`] and [`Changes::wait_next`] do so, and again every 20 ms. When the
+    /// writer has gone, or another one has come, nothing is given before the next refresh.
+    ///
+    /// Only what is durable is shown: what tables hold, what the writer has synced, and what the
+    /// log says of itself where there is no writer. What a process that was killed has left in the
+    /// log unsynced is shown once the next one has put it into tables.
+    ///
+    /// Tokens are those of [`Db`]. One that is ahead of what is shown has it refreshed.
+    ///
+    /// # Errors
+    /// As [`Db::changes_since`], and those of [`Secondary::refresh`].
+    ///
+    /// ```
+    /// # let dir = std::env::temp_dir().join(format!("unikv-beside-{}", std::process::id()));
+    /// use unikv::{ChangeKind, ChangeOp, Db, Options, SecondaryOptions};
+    ///
+    /// let db = Db::open(&dir, Options::default().change_window_bytes(64 << 20))?;
+    ///
+    /// // Mostly in another process.
+    /// let secondary = Db::open_secondary(&dir, SecondaryOptions::default())?;
+    /// let mut changes = secondary.changes_since(secondary.change_token()?)?;
+    /// db.put("apple", "red")?;
+    /// db.sync()?;
+    /// let change = changes.wait_next()?;
+    /// let ChangeKind::Write(ops) = change.kind else { panic!() };
+    /// assert!(matches!(&ops[..], [ChangeOp::Put { key, .. }] if key == "apple"));
+    /// # drop((changes, secondary));
+    /// # db.close()?;
+    /// # Db::destroy(&dir)?;
+    /// # unikv::Result::Ok(())
+    /// ```
+    pub fn changes_since(&self, token: ChangeToken) -> Result<Changes> {
+        self.changes_with(token, ChangesOptions::default())
+    }
+
+    /// As [`Secondary::changes_since`], as `options` say. Errors as there.
+    pub fn changes_with(&self, token: ChangeToken, options: ChangesOptions) -> Result<Changes> {
+        self.follow().changes(token, options)
+    }
+
+    /// The token after which all changes are kept that are kept at all. Errors as
+    /// [`Secondary::change_token`], and `Io` and `Corruption` of the log.
+    pub fn oldest_change_token(&self) -> Result<ChangeToken> {
+        self.follow().oldest_change_token()
+    }
+
+    /// The token of all that is shown now. What is shown later comes after it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the database keeps no changes; `Forked`.
+    pub fn change_token(&self) -> Result<ChangeToken> {
+        self.follow().change_token()
     }
 }

@@ -231,7 +231,7 @@ impl Secondary {
         follow.checkpoint(&follow.shown(), dir.as_ref())
     }
 
-    pub(crate) fn follow(&self) -> &Follow {
+    pub(crate) fn follow(&self) -> &Arc<Follow> {
         &self.0.follow
     }
 

@@ -277,10 +277,12 @@ impl Core {
         }
     }
 
-    /// Waits for what `look` finds, for `most` at most.
+    /// Waits for what `look` finds, for `most` at most. With a `period` it looks again after that
+    /// time, whatever event there was.
     pub(crate) fn follow<T>(
         &self,
         most: Option<Duration>,
+        period: Option<Duration>,
         mut look: impl FnMut() -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         let until = most.map(|most| self.now().saturating_add(most));
@@ -292,7 +294,8 @@ impl Core {
             let is_over = left.is_some_and(|left| left.is_zero());
             let waits = !is_over && matches!(found, Ok(None));
             if waits {
-                self.changed.wait_past(epoch, left);
+                let most = left.into_iter().chain(period).min();
+                self.changed.wait_past(epoch, most);
             }
             self.secondaries.fetch_sub(1, Ordering::AcqRel);
             if !waits {

@@ -24,11 +24,13 @@ use std::sync::Arc;
 
 /// The words: the visible number and one, 0 while the database is being opened; the edits of the
 /// manifest that are in force, counted from the first on; the last visible number that is in no
-/// record of the log; and the visible number before those up to it.
+/// record of the log; the visible number before those up to it; and the last number up to which the
+/// log is durable, 0 if that is not known.
 const VISIBLE: usize = 0;
 const EDITS: usize = 1;
 const UNLOGGED: usize = 2;
 const LOGGED: usize = 3;
+const DURABLE: usize = 4;
 
 /// The page of this opening.
 #[derive(Debug, Default)]
@@ -38,6 +40,8 @@ pub(crate) struct VisiblePage {
     page: OnceLock<Option<Arc<dyn SharedPage>>>,
     /// What is to stand in a page that is made later.
     first: Mutex<Option<First>>,
+    /// What is said to be durable.
+    durable: Mutex<SeqNo>,
 }
 
 /// What an opening has found.
@@ -131,6 +135,18 @@ impl VisiblePage {
         page.store(VISIBLE, seq.0 + 1);
     }
 
+    /// What the log has of the writes up to `seq` is durable.
+    pub(crate) fn durable(&self, seq: SeqNo) {
+        let Some(page) = self.page() else {
+            return;
+        };
+        let mut durable = self.durable.lock();
+        if seq > *durable {
+            *durable = seq;
+            page.store(DURABLE, seq.0);
+        }
+    }
+
     /// This many edits are in force.
     pub(crate) fn edits(&self, edits: u64) {
         if let Some(page) = self.page() {
@@ -203,6 +219,11 @@ impl FollowedPage {
     /// The edits that are in force.
     pub(crate) fn edits(&self) -> u64 {
         self.page.load(EDITS)
+    }
+
+    /// What the log has up to here is durable. True also when the opening is over.
+    pub(crate) fn durable(&self) -> SeqNo {
+        SeqNo(self.page.load(DURABLE))
     }
 
     /// What is visible; `None` while the database is being opened.

@@ -12,14 +12,14 @@
 //! No locks; nothing is written.
 
 use super::wal::{self, BadPayload, SegmentEnd, WalWrite};
-use super::{DurableSegment, LogItem, LogReader, TailCut};
+use super::{DurablePoint, DurableSegment, LogItem, LogReader, TailCut};
 use crate::base::file_header::FileKind;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::seeded::seeded;
 use crate::error::{Error, Result};
 use crate::vfs::file_store::FileStore;
 pub(crate) use edits::{manifest_edits_anywhere, max_manifest_edits};
-pub(crate) use linked::{Linked, linked_before};
+pub(crate) use linked::{Linked, last_logged, linked_before, newest};
 use segments::{Break, Link, Segment};
 pub(crate) use segments::{each_sound, lacks_segment};
 
@@ -69,6 +69,8 @@ pub(crate) struct ReplayOutcome {
     pub(crate) last_seq: SeqNo,
     /// The greatest number of manifest edits that a record in between names.
     pub(crate) manifest_edits: u64,
+    /// The greatest place below which a record in between says that all was durable.
+    pub(crate) claimed: Option<DurablePoint>,
 }
 
 /// Replays the chain among `segments` (all that exist, ascending), from the low-water mark on.
@@ -168,6 +170,7 @@ fn replay_segment(
         }
     };
     outcome.bytes += reader.offset().saturating_sub(begin);
+    outcome.claimed = outcome.claimed.max(reader.greatest_point());
     Ok(found)
 }
 

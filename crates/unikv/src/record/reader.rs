@@ -100,6 +100,11 @@ impl RecordFile {
         Ok(record)
     }
 
+    /// As [`RecordFile::get`], past the cache.
+    pub(crate) fn read_uncached(&self, pointer: RecordPointer) -> Result<Record> {
+        self.read(pointer)
+    }
+
     /// The length of the value in the record that `pointer` names, of which the header is read.
     pub(crate) fn value_len(&self, pointer: RecordPointer) -> Result<usize> {
         self.check(pointer)?;

@@ -191,7 +191,8 @@ fn large(core: &Core, path: &Path, seq: SeqNo, op: &BatchOp<'_>) -> Result<Bytes
         Error::corruption(path, 0, what)
     })?;
     let file = external.open_file(&core.store, &core.cache)?;
-    let record = file.get(external.pointer)?;
+    // Past the cache, where a secondary could find what stood there under the same number.
+    let record = file.read_uncached(external.pointer)?;
     let expected = (op.key, seq, Kind::Put);
     check_pointed(&record, expected, file.path(), external.pointer)?;
     Ok(record.into_value())

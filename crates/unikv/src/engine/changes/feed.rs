@@ -1,23 +1,28 @@
-//! Where tokens stand in this history. No locks.
+//! Where tokens stand in the history of a database that is open for writing, and its log as the
+//! source of changes. No locks.
 
+use super::follow::{Changes, ChangesOptions};
+use super::source::{Look, Source, Verdict, is_off, position};
 use super::token::ChangeToken;
-use crate::base::keys::SeqNo;
-use crate::base::seeded::seeded;
+use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::sync::atomic::Ordering;
 use crate::engine::catalog::Catalog;
 use crate::engine::core::Core;
 use crate::engine::read::ReadState;
 use crate::engine::write::WritePath;
-use crate::error::{Error, Result};
+use crate::engine::write::change_window::Place;
+use crate::error::{Error, ErrorKind, Result};
+use crate::log::LogReader;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The component that reads changes.
 pub(crate) struct ChangeFeed {
-    pub(super) core: Arc<Core>,
-    pub(super) read: Arc<ReadState>,
-    pub(super) write: Arc<WritePath>,
+    core: Arc<Core>,
+    read: Arc<ReadState>,
+    write: Arc<WritePath>,
     /// The incarnations of this history, each with the last number before it.
-    pub(super) incarnations: Vec<(u64, SeqNo)>,
+    incarnations: Vec<(u64, SeqNo)>,
     catalog: Arc<Catalog>,
 }
 
@@ -43,7 +48,7 @@ impl ChangeFeed {
 
     /// The incarnation that a token of now names, which a later opening knows. Nothing is written
     /// in an incarnation that is in no manifest yet.
-    pub(super) fn incarnation(&self) -> Option<u64> {
+    fn incarnation(&self) -> Option<u64> {
         let mut newest_first = self.incarnations.iter().rev();
         let newest = newest_first.next();
         let is_staying = self.catalog.is_staying();
@@ -76,50 +81,77 @@ impl ChangeFeed {
         self.token(from.max(self.write.wal_sync.window_from()))
     }
 
-    pub(super) fn visible(&self) -> SeqNo {
+    fn visible(&self) -> SeqNo {
         SeqNo(self.read.visible_seq.load(Ordering::Acquire))
     }
 
-    /// Where a reader of the feed with this token goes on.
-    pub(super) fn position(&self, token: ChangeToken) -> Result<SeqNo> {
+    /// The changes after a token.
+    pub(crate) fn since(
+        self: &Arc<Self>,
+        token: ChangeToken,
+        options: ChangesOptions,
+    ) -> Result<Changes> {
         self.core.check_open()?;
-        if self.incarnations.is_empty() {
-            return Err(is_off());
-        }
-        let at = self
-            .incarnations
-            .iter()
-            .position(|(id, _)| *id == token.incarnation);
-        let Some(at) = at else {
-            return Err(Error::history_gone(
-                "the token is of another incarnation of the database",
-            ));
-        };
-        let seq = SeqNo(token.seq);
-        // What one crash has left, a later one may have taken: nothing made it durable.
-        let mut later = self.incarnations.iter().skip(at + 1);
-        let common = if seeded!(OnlyNextIncarnation) {
-            later.next().map(|(_, common)| *common)
-        } else {
-            later.map(|(_, common)| *common).min()
-        };
-        let common = common.unwrap_or_else(|| self.visible());
-        if seq > common {
-            let what = format!(
-                "the database has only the first {} of the {} writes that the token knows of: a \
-                 crash has taken the others",
-                common.0, seq.0
-            );
-            return Err(Error::history_gone(what));
-        }
-        Ok(seq)
+        let seq = position(&self.incarnations, token, self.visible())?;
+        Changes::begin(Box::new(Writer(Arc::clone(self))), seq, options)
     }
 }
 
-fn is_off() -> Error {
-    let what = "the database keeps no changes: `change_window_bytes` is 0";
-    Error::invalid(
-        what,
-        "open it with a `change_window_bytes` of some MiB or more",
-    )
+/// The writer as the source of changes.
+struct Writer(Arc<ChangeFeed>);
+
+impl Source for Writer {
+    fn core(&self) -> &Arc<Core> {
+        &self.0.core
+    }
+
+    fn incarnation(&self) -> u64 {
+        self.0.incarnation().unwrap_or_default()
+    }
+
+    fn look(&mut self, _read: SeqNo) -> Result<Look> {
+        let visible = self.0.visible();
+        let view = self.0.read.view.load_full();
+        let counters = &view.version.counters;
+        Ok(Look {
+            visible,
+            logged: visible,
+            flushed: counters.flushed_seq,
+            durable: SeqNo(0),
+            last: SeqNo(0),
+            history: counters.history.clone(),
+        })
+    }
+
+    fn place(&mut self, seq: SeqNo, after: Option<FileNumber>) -> Result<(SeqNo, Option<Place>)> {
+        Ok(self.0.write.wal_sync.place(seq, after))
+    }
+
+    fn has_ended(&self, _reader: &mut LogReader) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn is_same(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn judge(&mut self, error: Error, read: SeqNo, place: Option<&Place>, _tries: u32) -> Verdict {
+        let wal_sync = &self.0.write.wal_sync;
+        let is_damage = matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Io);
+        let is_there = |place: &Place| wal_sync.place_of(place.number).1.is_some();
+        let has_gone = read < wal_sync.window_from() || place.is_some_and(|it| !is_there(it));
+        if is_damage && has_gone {
+            Verdict::Gone
+        } else {
+            Verdict::Failed(error)
+        }
+    }
+
+    fn refresh(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    fn poll_period(&self) -> Option<Duration> {
+        None
+    }
 }

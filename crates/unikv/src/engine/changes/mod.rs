@@ -14,12 +14,15 @@
 mod decode;
 mod feed;
 mod follow;
+mod records;
+mod source;
 mod token;
 
 pub use decode::{Change, ChangeKind, ChangeOp, KeyspaceChange};
 pub(crate) use feed::ChangeFeed;
 pub use follow::{Changes, ChangesOptions};
+pub(crate) use source::{Look, Source, Verdict, is_off, position};
 pub use token::ChangeToken;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

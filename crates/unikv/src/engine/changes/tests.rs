@@ -151,12 +151,12 @@ impl FeedReader {
     }
 }
 
-fn options(window: u64) -> Options {
+pub(crate) fn options(window: u64) -> Options {
     small().change_window_bytes(window)
 }
 
 /// A random change of the database.
-fn change(db: &Db, rng: &mut SmallRng) -> crate::Result<()> {
+pub(crate) fn change(db: &Db, rng: &mut SmallRng) -> crate::Result<()> {
     let key = |rng: &mut SmallRng| format!("key{:02}", rng.random_range(0..60));
     let value = |rng: &mut SmallRng| {
         let most = if rng.random_range(0..8) == 0 {

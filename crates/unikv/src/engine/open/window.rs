@@ -11,7 +11,7 @@ use crate::engine::window::Kept;
 use crate::engine::write::wal_sync::{Segment, WalSync};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key_table::ReadCache;
-use crate::log::replay::{Linked, linked_before};
+use crate::log::replay::{Linked, last_logged, linked_before};
 use crate::log::{ReplayOutcome, SegmentEnd};
 use crate::record::External;
 use crate::version::Version;
@@ -57,9 +57,10 @@ impl Found<'_> {
             before.from = before.from.min(self.last_seq);
             before
         });
-        let (linked, is_whole) = match self.outcome.last {
-            Some(last) => linked_before(self.store, last, |n| self.present.contains(&n))?,
-            None => (Vec::new(), false),
+        let is_there = |number| self.present.contains(&number);
+        let (linked, begun) = match self.outcome.last {
+            Some(last) => linked_before(self.store, last, SeqNo(0), is_there)?,
+            None => (Vec::new(), None),
         };
         let logged = self.last_logged(&linked)?;
         let segments = self.segments(linked);
@@ -67,7 +68,7 @@ impl Found<'_> {
             // Without a window before, nobody has noted what is not in the log.
             from: match (&before, segments.first()) {
                 (Some(before), Some(_)) if self.lacks(before, logged) => self.last_seq,
-                (Some(before), Some(_)) if is_whole => before.from,
+                (Some(before), Some(_)) if begun.is_some() => before.from,
                 (Some(before), Some(oldest)) => before.from.max(oldest.base),
                 _ => self.last_seq,
             },
@@ -98,22 +99,14 @@ impl Found<'_> {
             return Ok(self.last_seq);
         }
         // Recovery has not read what it does not need.
-        for linked in newest_first.iter().filter(|it| it.first.is_some()) {
-            if let Some(last) = linked.last_write(self.store)? {
-                return Ok(last.max(self.outcome.last_seq));
-            }
-        }
-        Ok(self.outcome.last_seq)
+        let last = last_logged(self.store, newest_first)?;
+        Ok(last.unwrap_or_default().max(self.outcome.last_seq))
     }
 
     /// Whether writes are neither in the log nor among the changes of the history: tables have
     /// them, and a power cut has taken the end of the log.
     fn lacks(&self, history: &History, logged: SeqNo) -> bool {
-        let logged = logged.max(history.from);
-        let after = history.changes.iter().rev();
-        let unlogged = after.take_while(|change| change.seq > logged).count();
-        let numbers = self.last_seq.0.saturating_sub(logged.0);
-        numbers > unlogged as u64 && !seeded!(WindowWithGap)
+        history.lacks(logged, self.last_seq) && !seeded!(WindowWithGap)
     }
 
     fn segments(&self, newest_first: Vec<Linked>) -> Vec<Arc<Segment>> {

@@ -20,10 +20,11 @@ use crate::engine::core::Core;
 use crate::error::Result;
 use crate::partition::{MemtableHandle, View};
 use std::path::Path;
+use std::sync::Arc;
 
 impl Follow {
     /// What all its states have in common with an open database.
-    pub(crate) fn core(&self) -> &Core {
+    pub(crate) fn core(&self) -> &Arc<Core> {
         &self.shared.core
     }
 

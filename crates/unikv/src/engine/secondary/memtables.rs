@@ -15,7 +15,7 @@ use crate::base::keys::{FileNumber, SeqNo};
 use crate::base::seeded::seeded;
 use crate::engine::open::recovery::{Allowance, WalReplay, wal_segments};
 use crate::error::Result;
-use crate::log::{LogTail, WalWrite, Wanted};
+use crate::log::{DurablePoint, LogTail, WalWrite, Wanted};
 use crate::memtable::Memtable;
 use crate::partition::MemtableHandle;
 use crate::record::RecordFile;
@@ -48,6 +48,11 @@ impl LogMemtables {
     /// The last write that was read.
     pub(super) fn last_seq(&self) -> SeqNo {
         self.tail.last_seq()
+    }
+
+    /// The greatest place of which the log says that all was durable below it.
+    pub(super) fn claimed(&self) -> Option<DurablePoint> {
+        self.tail.claimed()
     }
 
     /// Where reading has ended.

@@ -12,6 +12,7 @@
 //! Lock: `progress`, held over a refresh; taken by no reader.
 
 mod copies;
+mod feed;
 mod files;
 mod history;
 mod memtables;
@@ -28,7 +29,7 @@ use crate::engine::memory::MemoryStats;
 use crate::engine::open::directory::{hold, refuse_unfinished};
 use crate::engine::open::foreign;
 use crate::engine::secondary::progress::Progress;
-use crate::engine::secondary::shared::{Figures, Shared};
+use crate::engine::secondary::shared::{Figures, LogOf, Shared, ShownLog};
 use crate::engine::stats::{PartitionStats, partitions_of};
 use crate::error::{Error, Result};
 use crate::options::SecondaryOptions;
@@ -169,6 +170,14 @@ impl Follow {
             .runtime
             .spawn("unikv-follow", Arc::clone(&self.wake), worker);
         spawned.map_err(|e| Error::io("start a thread for", store.dir(), e))
+    }
+
+    /// Whether the log is still that one.
+    fn is_of(&self, log: &ShownLog) -> Result<bool> {
+        match &log.of {
+            LogOf::Writer(page) => page.is_held(self.shared.core.store.dir()),
+            LogOf::Nobody(world, _) => Ok(self.progress.lock().look(&self.shared)? == *world),
+        }
     }
 
     /// Asks the thread to end.

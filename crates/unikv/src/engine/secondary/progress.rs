@@ -2,8 +2,8 @@
 
 use super::files::Files;
 use super::memtables::LogMemtables;
-use super::shared::{Figures, Shared, Shown};
-use crate::base::keys::{FileUid, SeqNo};
+use super::shared::{Figures, LogOf, Shared, Shown, ShownLog, World, Writer};
+use crate::base::keys::SeqNo;
 use crate::base::seeded::seeded;
 use crate::base::sync::atomic::Ordering;
 use crate::engine::open::progress as opening;
@@ -37,24 +37,6 @@ pub(super) struct Progress {
     shown: Option<World>,
     /// What the last state was made of, beside a writer.
     made_of: Option<(SeqNo, Arc<Version>)>,
-}
-
-/// By what one situation differs from another.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct World {
-    writer: Writer,
-    /// The manifest that `CURRENT` names.
-    manifest: FileUid,
-}
-
-/// Who writes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Writer {
-    Nobody(Option<FileUid>),
-    /// Somebody who has not opened the database yet.
-    Opening(FileUid),
-    /// The opening with this page, and the number of its edits that are in force.
-    Opened(FileUid, u64),
 }
 
 impl Progress {
@@ -95,7 +77,7 @@ impl Progress {
     }
 
     /// Looks who writes. A page that is held is that of the one opening there can be.
-    fn look(&mut self, shared: &Shared) -> Result<World> {
+    pub(super) fn look(&mut self, shared: &Shared) -> Result<World> {
         let store = &shared.core.store;
         let held = |page: &FollowedPage| page.is_held(store.dir());
         let is_known = match &self.page {
@@ -186,11 +168,18 @@ impl Progress {
         self.made_of = Some((seq, Arc::clone(&version)));
         let (memtable, sealed) = memtables;
         let expires = self.log.expires();
+        let log = ShownLog::new(
+            LogOf::Writer(page),
+            &version.counters,
+            edits,
+            (seq, visible.logged),
+            (self.log.last_seq(), self.log.claimed()),
+        );
         Ok(Some(shared.show(
             version,
             (memtable, sealed),
             expires,
-            (seq, true),
+            (seq, log),
         )))
     }
 
@@ -260,12 +249,20 @@ impl Progress {
             let what = "a writer has opened the database meanwhile";
             return Err(Error::corruption(store.dir(), 0, what));
         }
-        let seq = version.counters.flushed_seq.max(replayed.outcome.last_seq);
+        let outcome = &replayed.outcome;
+        let seq = version.counters.flushed_seq.max(outcome.last_seq);
+        let log = ShownLog::new(
+            LogOf::Nobody(world.clone(), outcome.last),
+            &version.counters,
+            manifest.edit_count,
+            (seq, seq),
+            (outcome.last_seq, outcome.claimed),
+        );
         let mut memtables: Vec<MemtableHandle> = replayed.memtables;
         let newest = memtables.pop().unwrap_or_else(|| self.log.empty(shared));
         memtables.reverse();
         let version = Arc::new(version);
-        Ok(shared.show(version, (newest, memtables), replayed.expires, (seq, false)))
+        Ok(shared.show(version, (newest, memtables), replayed.expires, (seq, log)))
     }
 }
 
@@ -282,7 +279,7 @@ impl Shared {
         version: Arc<Version>,
         (memtable, sealed): (MemtableHandle, Vec<MemtableHandle>),
         expires: bool,
-        (seq, is_live): (SeqNo, bool),
+        (seq, log): (SeqNo, ShownLog),
     ) -> Shown {
         let core = &self.core;
         if expires || version.expires() {
@@ -301,7 +298,8 @@ impl Shared {
             commit_tag_in_memory: view.commit_tag_in_memory(seq),
             read: ReadState::new(core, &self.space, &self.backpressure, view, seq),
             seq,
-            is_live,
+            is_live: matches!(log.of, LogOf::Writer(_)),
+            log: Arc::new(log),
         }
     }
 }

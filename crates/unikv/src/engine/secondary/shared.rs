@@ -1,7 +1,7 @@
 //! What all states of a secondary have in common: options, cache, memory, clock, and the files that
 //! are open. It is what an engine has without what writes.
 
-use crate::base::keys::SeqNo;
+use crate::base::keys::{FileNumber, FileUid, SeqNo};
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::backpressure::Backpressure;
 use crate::engine::core::{Core, CoreParts};
@@ -11,12 +11,15 @@ use crate::engine::read::ReadState;
 use crate::engine::space::DiskSpace;
 use crate::engine::space::full_disk::FullDisk;
 use crate::engine::stats::lifetime::LifetimeStats;
-use crate::engine::visible_page::VisiblePage;
+use crate::engine::visible_page::{FollowedPage, VisiblePage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Events;
+use crate::log::{DurablePoint, SegmentEnd};
 use crate::memtable::ArenaPool;
 use crate::options::{EffectiveOptions, Options, SecondaryOptions, StoredOptions};
+use crate::version::Counters;
 use crate::version::edit::VersionEdit;
+use crate::version::edit::history::History;
 use crate::version::manifest::ManifestTail;
 use crate::vfs::clock::Clock;
 use crate::vfs::file_store::FileStore;
@@ -55,6 +58,80 @@ pub(crate) struct Shown {
     pub(super) commit_tag_in_memory: Option<(SeqNo, Bytes)>,
     /// Whether there was a writer.
     pub(super) is_live: bool,
+    /// What is known of the log.
+    pub(super) log: Arc<ShownLog>,
+}
+
+/// What is known of the log of a state: all that the feed needs of it, so that a reader which rests
+/// keeps no files.
+#[derive(Debug)]
+pub(super) struct ShownLog {
+    pub(super) of: LogOf,
+    /// The last number that the state shows.
+    pub(super) seq: SeqNo,
+    /// Tables have everything up to here.
+    pub(super) flushed: SeqNo,
+    pub(super) low_water: FileNumber,
+    pub(super) history: Option<Arc<History>>,
+    /// The edits that have been applied.
+    pub(super) edits: u64,
+    /// Up to here the records of the log are visible.
+    pub(super) logged: SeqNo,
+    /// The last write that was read in the log.
+    pub(super) last: SeqNo,
+    /// The greatest place below which all was durable, as the log or the manifest says.
+    pub(super) claimed: Option<DurablePoint>,
+}
+
+impl ShownLog {
+    /// What `counters` say, and what was read of the log: its last write, and what it claims.
+    pub(super) fn new(
+        of: LogOf,
+        counters: &Counters,
+        edits: u64,
+        (seq, logged): (SeqNo, SeqNo),
+        (last, claimed): (SeqNo, Option<DurablePoint>),
+    ) -> ShownLog {
+        let said = counters.needed_log().durable().map(|it| it.point);
+        ShownLog {
+            of,
+            seq,
+            flushed: counters.flushed_seq,
+            low_water: counters.wal_low_water,
+            history: counters.history.clone(),
+            edits,
+            // The page may say more already than it did of this number.
+            logged: logged.min(seq),
+            last,
+            claimed: said.max(claimed),
+        }
+    }
+}
+
+/// Whose log it was.
+#[derive(Debug)]
+pub(super) enum LogOf {
+    Writer(FollowedPage),
+    /// Recovery would find this end of it.
+    Nobody(World, Option<SegmentEnd>),
+}
+
+/// By what one situation differs from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct World {
+    pub(super) writer: Writer,
+    /// The manifest that `CURRENT` names.
+    pub(super) manifest: FileUid,
+}
+
+/// Who writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Writer {
+    Nobody(Option<FileUid>),
+    /// Somebody who has not opened the database yet.
+    Opening(FileUid),
+    /// The opening with this page, and the number of its edits that are in force.
+    Opened(FileUid, u64),
 }
 
 /// Counts what happens.

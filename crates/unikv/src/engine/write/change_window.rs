@@ -28,6 +28,8 @@ pub(crate) struct Place {
     pub(crate) path: PathBuf,
     /// Where its records end so far.
     pub(crate) end: u64,
+    /// That is not known: they end before the first that is not whole.
+    pub(crate) is_open: bool,
     /// What stands below is durable.
     pub(crate) durable: u64,
     /// Nothing is written to it any more: another segment follows.
@@ -93,7 +95,8 @@ impl WritePath {
         if is_off || self.wal_sync.has_recovered() || self.core.health.is_suspended() {
             return;
         }
-        if let Err(error) = self.wal_sync.sync(&self.core.store) {
+        let visible = SeqNo(self.read.visible_seq.load(Ordering::Acquire));
+        if let Err(error) = self.sync_log(visible) {
             self.poison_wal(&error);
         }
     }
@@ -204,6 +207,7 @@ impl WalSync {
                 uid: segment.uid,
                 path: segment.path().to_owned(),
                 end,
+                is_open: false,
                 durable: if is_past {
                     end
                 } else {

@@ -129,7 +129,7 @@ impl WritePath {
             let wal_bytes = &self.core.counters.wal_bytes;
             wal_bytes.fetch_add(end - begin, Ordering::Relaxed);
             if group.iter().any(|write| write.mode.sync) && !seeded!(AckBeforeSync) {
-                let sync = || self.wal_sync.sync(&self.core.store);
+                let sync = || self.sync_log(commit.last_seq);
                 written = self.core.counting_wait(Wait::Sync, sync);
             }
         }

@@ -272,10 +272,18 @@ impl WritePath {
     /// Makes every acknowledged write durable.
     pub(crate) fn sync_wal(&self) -> Result<()> {
         self.flush_recovered(true)?;
-        let sync = || self.wal_sync.sync(&self.core.store);
+        let visible = SeqNo(self.read.visible_seq.load(Ordering::Acquire));
+        let sync = || self.sync_log(visible);
         let synced = self.core.counting_wait(Wait::Sync, sync);
         synced.inspect_err(|error| self.poison_wal(error))?;
         self.core.note_changes();
+        Ok(())
+    }
+
+    /// Syncs the log, which has all of its writes up to `seq`, and lets secondaries know.
+    pub(super) fn sync_log(&self, seq: SeqNo) -> Result<()> {
+        self.wal_sync.sync(&self.core.store)?;
+        self.core.visible_page.durable(seq);
         Ok(())
     }
 

@@ -26,7 +26,7 @@ impl Linked {
     ///
     /// # Errors
     /// It cannot be read.
-    pub(crate) fn last_write(&self, store: &FileStore) -> Result<Option<SeqNo>> {
+    fn last_write(&self, store: &FileStore) -> Result<Option<SeqNo>> {
         let mut reader = reader(store, &self.path, self.end)?;
         let mut last = None;
         while let LogItem::Record { kind, payload, .. } = reader.next()? {
@@ -69,13 +69,15 @@ impl Linked {
 }
 
 /// The segments that end with `last`, newest first, as far as the links between them lead: also
-/// those that recovery does not need. `is_there` says which files there are. True: the oldest has
-/// none before it.
+/// those that recovery does not need, but none before the one that has the write after `until`.
+/// `is_there` says which files there are. Where the oldest has none before it, the edits that were
+/// durable when it began.
 pub(crate) fn linked_before(
     store: &FileStore,
     last: SegmentEnd,
+    until: SeqNo,
     is_there: impl Fn(FileNumber) -> bool,
-) -> Result<(Vec<Linked>, bool)> {
+) -> Result<(Vec<Linked>, Option<u64>)> {
     let (mut found, mut next) = (Vec::new(), Some(last));
     while let Some(end) = next.filter(|end| is_there(end.number)) {
         let segment = match read_beginning(store, end.number) {
@@ -87,21 +89,68 @@ pub(crate) fn linked_before(
         let Some((_, start)) = segment.begins().filter(|(uid, _)| *uid == end.uid) else {
             break;
         };
-        let prev = start.prev;
+        let (prev, edits) = (start.prev, start.manifest_edits);
         if segment.len < end.end {
             break;
         }
+        let first = first_write(store, &segment.path, end)?;
         found.push(Linked {
-            first: first_write(store, &segment.path, end)?,
+            first,
             path: segment.path,
             end,
         });
         next = prev.filter(|prev| prev.number < end.number);
         if prev.is_none() {
-            return Ok((found, true));
+            return Ok((found, Some(edits)));
+        }
+        if first.is_some_and(|first| first.0 <= until.0 + 1) {
+            break;
         }
     }
-    Ok((found, false))
+    Ok((found, None))
+}
+
+/// The newest of these segments whose beginning can be read, up to the end of its file. False: a
+/// newer one is just being begun.
+///
+/// # Errors
+/// A file cannot be read, or is gone.
+pub(crate) fn newest(
+    store: &FileStore,
+    segments: &[FileNumber],
+) -> Result<(Option<SegmentEnd>, bool)> {
+    let mut is_settled = true;
+    for number in segments.iter().rev() {
+        let begins = match read_beginning(store, *number) {
+            Ok(segment) => segment.begins().map(|(uid, _)| SegmentEnd {
+                number: *number,
+                uid,
+                end: segment.len,
+                chain: 0,
+            }),
+            // What is being written over has the header of another.
+            Err(error) if error.kind() == ErrorKind::Corruption => None,
+            Err(error) => return Err(error),
+        };
+        if begins.is_some() {
+            return Ok((begins, is_settled));
+        }
+        is_settled = false;
+    }
+    Ok((None, is_settled))
+}
+
+/// The last write of these segments; reads those that it takes.
+///
+/// # Errors
+/// One cannot be read.
+pub(crate) fn last_logged(store: &FileStore, newest_first: &[Linked]) -> Result<Option<SeqNo>> {
+    for linked in newest_first.iter().filter(|it| it.first.is_some()) {
+        if let Some(last) = linked.last_write(store)? {
+            return Ok(Some(last));
+        }
+    }
+    Ok(None)
 }
 
 fn first_write(store: &FileStore, path: &Path, end: SegmentEnd) -> Result<Option<SeqNo>> {

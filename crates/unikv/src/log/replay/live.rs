@@ -16,8 +16,8 @@ use super::segments::{self, Link};
 use crate::base::file_header::FileKind;
 use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{Error, Result};
-use crate::log::LogReader;
 use crate::log::wal::{self, BadPayload, SegmentEnd, WalWrite};
+use crate::log::{DurablePoint, LogReader};
 use crate::vfs::file_store::FileStore;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,7 @@ pub(crate) struct LogTail {
     reader: Option<LogReader>,
     path: PathBuf,
     last_seq: SeqNo,
+    claimed: Option<DurablePoint>,
 }
 
 /// Why reading ended.
@@ -52,6 +53,11 @@ impl LogTail {
     /// The last write that was fed.
     pub(crate) fn last_seq(&self) -> SeqNo {
         self.last_seq
+    }
+
+    /// The greatest place below which a record that was read says that all was durable.
+    pub(crate) fn claimed(&self) -> Option<DurablePoint> {
+        self.claimed
     }
 
     /// Where reading has ended: a file, and an offset.
@@ -135,6 +141,7 @@ impl LogTail {
             reader: Some(reader),
             path,
             last_seq,
+            claimed,
         } = self
         else {
             return Ok(Stop::End);
@@ -152,6 +159,7 @@ impl LogTail {
                 return Err(Error::corruption(path, next.end, what));
             }
             let before = reader.position();
+            *claimed = (*claimed).max(reader.greatest_point());
             let Some((kind, offset, payload)) = reader.poll()? else {
                 if successor.is_some() {
                     let what = "the segment ends before the end that its successor names";

@@ -5,7 +5,7 @@
 //! process wrote, the change window begins later: that is a note and no problem.
 
 use super::Check;
-use crate::base::keys::FileNumber;
+use crate::base::keys::{FileNumber, SeqNo};
 use crate::error::{ErrorKind, Result};
 use crate::key_table::ReadCache;
 use crate::log::{ReplayOutcome, replay};
@@ -30,7 +30,7 @@ impl Check {
             return Ok(());
         };
         let low_water = version.counters.wal_low_water;
-        let (linked, _) = replay::linked_before(store, last, |n| segments.contains(&n))?;
+        let (linked, _) = replay::linked_before(store, last, SeqNo(0), |n| segments.contains(&n))?;
         let oldest = linked.last().map_or(low_water, |it| it.end.number);
         let unlinked = segments.iter().filter(|n| **n < oldest.min(low_water));
         if let Some(number) = unlinked.max() {

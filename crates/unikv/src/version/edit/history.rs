@@ -129,6 +129,24 @@ impl History {
         change.unwrap_or_default().max(from)
     }
 
+    /// Whether numbers up to `last` are neither of the log, whose last write is `logged`, nor of
+    /// changes that are here.
+    pub(crate) fn lacks(&self, logged: SeqNo, last: SeqNo) -> bool {
+        let logged = logged.max(self.from);
+        let after = self.changes.iter().rev();
+        let unlogged = after.take_while(|change| change.seq > logged).count();
+        last.0.saturating_sub(logged.0) > unlogged as u64
+    }
+
+    /// The number before the changes that end with `last` and stand here without a gap.
+    pub(crate) fn before_changes(&self, last: SeqNo) -> SeqNo {
+        let up_to = self.changes.iter().rev().skip_while(|it| it.seq > last);
+        let run = (0..)
+            .zip(up_to)
+            .take_while(|(nth, it)| it.seq.0 + nth == last.0);
+        SeqNo(last.0 - run.count() as u64)
+    }
+
     pub(super) fn put(&self, out: &mut FieldWriter) {
         out.put_u64(tag::FROM, self.from.0);
         for (id, from) in &self.incarnations {
