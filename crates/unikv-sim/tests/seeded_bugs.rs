@@ -197,17 +197,17 @@ const CASES: &[Case] = &[
     // The change feed.
     Case(
         Seeded::FeedShowsUnsynced,
-        unit("engine::changes::tests::no_power_cut_takes_what_a_secondary_has_seen"),
+        unit("engine::changes::tests::no_power_cut_takes_what_a_reader_has_seen"),
         0,
     ),
     Case(
         Seeded::IncarnationForgotten,
-        unit("engine::changes::tests::no_power_cut_takes_what_a_secondary_has_seen"),
+        unit("engine::changes::tests::no_power_cut_takes_what_a_reader_has_seen"),
         0,
     ),
     Case(
         Seeded::WindowRecycled,
-        unit("engine::changes::tests::a_secondary_that_lags_too_much_is_refused_and_never_wrong"),
+        unit("engine::changes::tests::a_reader_that_lags_too_much_is_refused_and_never_wrong"),
         0,
     ),
     Case(Seeded::OnlyNextIncarnation, Cuts, 0),
