@@ -122,6 +122,7 @@ impl EngineArgs {
     /// The engine's options with everything given set, and unset before.
     pub fn options(&self) -> Result<Options, Failure> {
         let mut options = Options::default().publish_stats(PUBLISH_EVERY);
+        let mut tuning = Tuning::default();
         for name in &self.unset {
             // As the options of the command line are written, too.
             options = options.unset(name.replace('-', "_").parse()?);
@@ -130,13 +131,13 @@ impl EngineArgs {
             options = options.memory_budget(bytes);
         }
         if let Some(bytes) = self.memtable_bytes {
-            options = options.tuning(Tuning::default().memtable_bytes(bytes));
+            tuning = tuning.memtable_bytes(bytes);
         }
         if let Some(bytes) = self.unsorted_bytes {
-            options = options.tuning(Tuning::default().unsorted_bytes(bytes));
+            tuning = tuning.unsorted_bytes(bytes);
         }
         if let Some(bytes) = self.partition_bytes {
-            options = options.tuning(Tuning::default().partition_bytes(bytes));
+            tuning = tuning.partition_bytes(bytes);
         }
         if let Some(bytes) = self.inline_value_bytes {
             options = options.inline_value_bytes(bytes);
@@ -148,13 +149,13 @@ impl EngineArgs {
             options = options.max_space_amp(factor);
         }
         if let Some(bytes) = self.key_table_bytes {
-            options = options.tuning(Tuning::default().key_table_bytes(bytes));
+            tuning = tuning.key_table_bytes(bytes);
         }
         if let Some(bytes) = self.block_bytes {
-            options = options.tuning(Tuning::default().block_bytes(bytes));
+            tuning = tuning.block_bytes(bytes);
         }
         if let Some(tables) = self.scan_merge_limit {
-            options = options.tuning(Tuning::default().scan_merge_limit(tables));
+            tuning = tuning.scan_merge_limit(tables);
         }
         if let Some(compression) = self.compression {
             options = options.compression(compression);
@@ -166,12 +167,12 @@ impl EngineArgs {
             options = options.default_ttl(ttl);
         }
         if let Some(threads) = self.background_threads {
-            options = options.tuning(Tuning::default().background_threads(threads));
+            tuning = tuning.background_threads(threads);
         }
         if let Some(durability) = self.durability {
             options = options.durability(durability);
         }
-        Ok(options)
+        Ok(options.tuning(tuning))
     }
 
     /// The options given, for a report; null stands for what is stored, or else the default.
@@ -217,11 +218,7 @@ impl DirArg {
         let options = Options::default()
             .publish_stats(PUBLISH_EVERY)
             .durability(Durability::Sync);
-        if creates {
-            opening::open(&self.dir, options)
-        } else {
-            opening::open_existing(&self.dir, options)
-        }
+        opening::open_or_create(&self.dir, options, creates)
     }
 }
 

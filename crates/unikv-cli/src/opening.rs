@@ -16,6 +16,15 @@ pub fn open_existing(dir: &Path, options: Options) -> Result<Db, Failure> {
     with_bar(options, |options| Db::open_existing(dir, options))
 }
 
+/// Opens a database that is there; where there is none it creates one if it `may_create`.
+pub fn open_or_create(dir: &Path, options: Options, may_create: bool) -> Result<Db, Failure> {
+    if may_create {
+        open(dir, options)
+    } else {
+        open_existing(dir, options)
+    }
+}
+
 /// Creates a database where there is none.
 pub fn create_new(dir: &Path, options: Options) -> Result<Db, Failure> {
     with_bar(options, |options| Db::create_new(dir, options))

@@ -19,8 +19,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unikv::Db;
 use unikv::backup::Repository;
+use unikv::{Db, Options};
 
 /// An open database: made by `unikv.open(path, **options)`.
 ///
@@ -40,11 +40,14 @@ impl Database {
         self.guard.db()
     }
 
+    /// What `open` opens with the options that keywords name.
     fn opened(
         py: Python<'_>,
-        open: impl FnOnce() -> unikv::Result<Db> + Send + 'static,
+        keywords: Option<&Bound<'_, PyDict>>,
+        open: impl FnOnce(Options) -> unikv::Result<Db> + Send + 'static,
     ) -> PyResult<PyClassInitializer<Database>> {
-        let db = interruptible(py, open)?;
+        let options = options::parse(keywords)?;
+        let db = interruptible(py, move || open(options))?;
         let guard = Guard::new(Some(db.clone()));
         let path = db.path().to_owned();
         let reads = Readable::new(Source::Db(db.clone()), &guard);
@@ -82,8 +85,7 @@ impl Database {
         path: PathBuf,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyClassInitializer<Database>> {
-        let options = options::parse(options)?;
-        Database::opened(py, move || Db::open(path, options))
+        Database::opened(py, options, |options| Db::open(path, options))
     }
 
     /// Opens the database in a directory, which must be there.
@@ -94,11 +96,8 @@ impl Database {
         path: PathBuf,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<Database>> {
-        let options = options::parse(options)?;
-        Py::new(
-            py,
-            Database::opened(py, move || Db::open_existing(path, options))?,
-        )
+        let open = |options| Db::open_existing(path, options);
+        Py::new(py, Database::opened(py, options, open)?)
     }
 
     /// Creates a database in a directory, which must not hold one.
@@ -109,19 +108,15 @@ impl Database {
         path: PathBuf,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<Database>> {
-        let options = options::parse(options)?;
-        Py::new(
-            py,
-            Database::opened(py, move || Db::create_new(path, options))?,
-        )
+        let open = |options| Db::create_new(path, options);
+        Py::new(py, Database::opened(py, options, open)?)
     }
 
     /// Creates a database in the memory of the process.
     #[staticmethod]
     #[pyo3(signature = (**options))]
     fn in_memory(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Py<Database>> {
-        let options = options::parse(options)?;
-        Py::new(py, Database::opened(py, move || Db::in_memory(options))?)
+        Py::new(py, Database::opened(py, options, Db::in_memory)?)
     }
 
     /// The directory; `:memory:` for a database in memory.

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyTuple};
 use std::path::PathBuf;
 use std::sync::Arc;
-use unikv::{Batch, Db};
+use unikv::{Batch, Bytes, Db};
 
 /// What is written to.
 #[derive(Clone)]
@@ -30,6 +30,15 @@ macro_rules! on {
             Target::Keyspace($to) => $do,
         }
     };
+}
+
+/// The entry that `take` takes away, as a pair.
+fn taken(
+    py: Python<'_>,
+    take: impl FnOnce() -> unikv::Result<Option<(Bytes, Bytes)>> + Send,
+) -> PyResult<Option<Bound<'_, PyAny>>> {
+    let entry = detached(py, take)?;
+    entry.map(|(key, value)| pair(py, &key, &value)).transpose()
 }
 
 /// A readable that can be written: a database or a keyspace.
@@ -215,13 +224,10 @@ impl Writable {
         prefix: Option<Blob<'_>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let range = range(start, stop, prefix);
-        let popped = detached(
+        taken(
             py,
             || on!(&self.target, from => from.pop_first_in_range(range)),
-        )?;
-        popped
-            .map(|(key, value)| pair(py, &key, &value))
-            .transpose()
+        )
     }
 
     /// Removes the entry with the greatest key, as `pop_first`.
@@ -234,13 +240,10 @@ impl Writable {
         prefix: Option<Blob<'_>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let range = range(start, stop, prefix);
-        let popped = detached(
+        taken(
             py,
             || on!(&self.target, from => from.pop_last_in_range(range)),
-        )?;
-        popped
-            .map(|(key, value)| pair(py, &key, &value))
-            .transpose()
+        )
     }
 
     /// The value of a key, which becomes `default` if it has none.

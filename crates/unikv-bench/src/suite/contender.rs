@@ -188,13 +188,13 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
         ("memory_budget", terms.memory_bytes.to_string()),
         ("durability", format!("{durability:?}")),
     ];
-    let tuning = &terms.tuning;
+    let (tuning, mut sizes) = (&terms.tuning, unikv::Tuning::default());
     if let Some(bytes) = tuning.unsorted_bytes {
-        options = options.tuning(unikv::Tuning::default().unsorted_bytes(bytes));
+        sizes = sizes.unsorted_bytes(bytes);
         settings.push(("unsorted_bytes", bytes.to_string()));
     }
     if let Some(bytes) = tuning.partition_bytes {
-        options = options.tuning(unikv::Tuning::default().partition_bytes(bytes));
+        sizes = sizes.partition_bytes(bytes);
         settings.push(("partition_bytes", bytes.to_string()));
     }
     if let Some(factor) = tuning.max_space_amp {
@@ -210,9 +210,9 @@ fn unikv_setup(terms: &Terms) -> (Options, Settings) {
         settings.push(("inline_value_bytes", bytes.to_string()));
     }
     if let Some(bytes) = tuning.memtable_bytes {
-        options = options.tuning(unikv::Tuning::default().memtable_bytes(bytes));
+        sizes = sizes.memtable_bytes(bytes);
         settings.push(("memtable_bytes", bytes.to_string()));
     }
     settings.push(("everything else", "as by default".to_owned()));
-    (options, settings)
+    (options.tuning(sizes), settings)
 }

@@ -35,12 +35,7 @@ impl Ingest {
         let mut lines = Lines::open(&self.file, self.format)?;
         // A new database has the default keyspace alone.
         let may_create = self.keyspace.is_default();
-        let options = self.engine.options()?;
-        let db = if may_create {
-            opening::open(&self.dir.dir, options)?
-        } else {
-            opening::open_existing(&self.dir.dir, options)?
-        };
+        let db = opening::open_or_create(&self.dir.dir, self.engine.options()?, may_create)?;
         let keyspace = self.keyspace.find(&db)?;
         let mut ingest = keyspace.ingest()?;
         while let Some(line) = lines.next()? {

@@ -46,12 +46,7 @@ impl Load {
         let only = self.keyspace.as_deref();
         // A new database has the default keyspace alone.
         let may_create = only.is_none_or(|name| name == DEFAULT_KEYSPACE);
-        let options = self.engine.options()?;
-        let db = if may_create {
-            opening::open(&self.dir.dir, options)?
-        } else {
-            opening::open_existing(&self.dir.dir, options)?
-        };
+        let db = opening::open_or_create(&self.dir.dir, self.engine.options()?, may_create)?;
         let loader = Loader::new(&db, only)?;
         let loaded = loader.load(lines)?;
         db.sync()?;
