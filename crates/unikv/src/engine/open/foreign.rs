@@ -73,8 +73,8 @@ fn of_directory(vfs: &dyn Vfs, dir: &Path) -> Option<&'static Engine> {
 
 fn of_file(vfs: &dyn Vfs, path: &Path) -> Option<&'static Engine> {
     let begin = begin_of(vfs, path);
-    let is = |(at, magic): (usize, &[u8])| begin.get(at..).is_some_and(|it| it.starts_with(magic));
-    let found = FILES.iter().find(|(at, magic, _)| is((*at, magic)));
+    let begins = |at: usize, magic| begin.get(at..).is_some_and(|it| it.starts_with(magic));
+    let found = FILES.iter().find(|(at, magic, _)| begins(*at, magic));
     found.map(|(_, _, engine)| *engine)
 }
 

@@ -244,15 +244,6 @@ impl Feed {
             segments,
         })
     }
-
-    /// What is known to be durable of a segment.
-    fn durable(&self, segment: &Segment) -> u64 {
-        match self.log.claimed {
-            Some(point) if point.file > segment.number => u64::MAX,
-            Some(point) if point.file == segment.number => point.offset,
-            _ => 0,
-        }
-    }
 }
 
 impl Source for Feed {
@@ -292,9 +283,8 @@ impl Source for Feed {
     }
 
     fn place(&mut self, seq: SeqNo, after: Option<FileNumber>) -> Result<(SeqNo, Option<Place>)> {
-        self.chain(seq)?;
-        let none = || Error::internal("a log that was not looked for");
-        let chain = self.chain.as_ref().ok_or_else(none)?;
+        let log = Arc::clone(&self.log);
+        let chain = self.chain(seq)?;
         if chain.is_later {
             let what = "the log was begun again";
             return Err(Error::corruption(self.core().store.dir(), 0, what));
@@ -312,7 +302,7 @@ impl Source for Feed {
             path: segment.path.clone(),
             end: segment.end.unwrap_or(u64::MAX),
             is_open: segment.end.is_none(),
-            durable: self.durable(segment),
+            durable: durable(&log, segment),
             is_complete: at + 1 < all.len(),
             // What that means here, `judge` knows.
             is_recovered: false,
@@ -378,6 +368,15 @@ impl Source for Feed {
 fn incarnation_of(log: &ShownLog) -> Option<u64> {
     let newest = log.history.as_ref()?.incarnations.last();
     newest.map(|(id, _)| *id)
+}
+
+/// What is known to be durable of a segment.
+fn durable(log: &ShownLog, segment: &Segment) -> u64 {
+    match log.claimed {
+        Some(point) if point.file > segment.number => u64::MAX,
+        Some(point) if point.file == segment.number => point.offset,
+        _ => 0,
+    }
 }
 
 /// Whether segments that were found for one are those of the other.
