@@ -43,12 +43,14 @@ pub fn options() -> Options {
             Tuning::default()
                 .memtable_bytes(8 << 10)
                 .unsorted_bytes(1 << 20)
-                .partition_bytes(1 << 40),
+                .partition_bytes(1 << 40)
+                .key_table_bytes(1 << 10)
+                .block_bytes(256)
+                .scan_merge_limit(1)
+                .background_threads(2),
         )
         .inline_value_bytes(12)
-        .tuning(Tuning::default().key_table_bytes(1 << 10).block_bytes(256))
         .memory_budget(1 << 20)
-        .tuning(Tuning::default().scan_merge_limit(1).background_threads(2))
 }
 
 impl Specimen {

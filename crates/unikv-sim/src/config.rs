@@ -181,17 +181,14 @@ impl Config {
                 Tuning::default()
                     .memtable_bytes(self.memtable_bytes)
                     .unsorted_bytes(self.unsorted_bytes)
-                    .partition_bytes(self.partition_bytes),
+                    .partition_bytes(self.partition_bytes)
+                    .key_table_bytes(self.key_table_bytes)
+                    .block_bytes(self.block_bytes)
+                    .scan_merge_limit(self.scan_merge_limit),
             )
             .inline_value_bytes(self.inline_value_bytes)
             .max_space_amp(self.max_space_amp)
-            .tuning(
-                Tuning::default()
-                    .key_table_bytes(self.key_table_bytes)
-                    .block_bytes(self.block_bytes),
-            )
             .memory_budget(self.memory_budget)
-            .tuning(Tuning::default().scan_merge_limit(self.scan_merge_limit))
             .compression(self.compression)
             .change_window_bytes(self.change_window_bytes)
     }

@@ -53,11 +53,11 @@ fn options() -> Options {
                 .memtable_bytes(1 << 20)
                 .unsorted_bytes(1 << 20)
                 .key_table_bytes(1 << 10)
-                .block_bytes(256),
+                .block_bytes(256)
+                .scan_merge_limit(1),
         )
         .memory_budget(4 << 20)
         .inline_value_bytes(24)
-        .tuning(Tuning::default().scan_merge_limit(1))
 }
 
 impl Builder {

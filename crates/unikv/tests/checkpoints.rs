@@ -29,11 +29,11 @@ fn options() -> Options {
                 .memtable_bytes(32 << 10)
                 .unsorted_bytes(96 << 10)
                 .partition_bytes(256 << 10)
-                .key_table_bytes(8 << 10),
+                .key_table_bytes(8 << 10)
+                .background_threads(2),
         )
         .memory_budget(2 << 20)
         .max_space_amp(1.3)
-        .tuning(Tuning::default().background_threads(2))
 }
 
 fn value(n: u64) -> Vec<u8> {

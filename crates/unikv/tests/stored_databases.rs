@@ -56,10 +56,11 @@ fn write(target: &Path) {
                 .memtable_bytes(8 << 10)
                 .unsorted_bytes(16 << 10)
                 .scan_merge_limit(1)
-                .partition_bytes(24 << 10),
+                .partition_bytes(24 << 10)
+                .key_table_bytes(1 << 10)
+                .block_bytes(256),
         )
         .inline_value_bytes(24)
-        .tuning(Tuning::default().key_table_bytes(1 << 10).block_bytes(256))
         .durability(Durability::Buffered);
     let db = Db::open("/db", options.env(env)).unwrap();
     let mut pairs = Pairs::new();

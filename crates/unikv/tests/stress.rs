@@ -39,12 +39,13 @@ fn options(clustering: Clustering) -> Options {
                 .unsorted_bytes(48 << 10)
                 .partition_bytes(96 << 10)
                 .key_table_bytes(4 << 10)
-                .block_bytes(512),
+                .block_bytes(512)
+                .scan_merge_limit(1)
+                .background_threads(3),
         )
         .inline_value_bytes(32)
         .memory_budget(1 << 20)
         .max_space_amp(1.3)
-        .tuning(Tuning::default().scan_merge_limit(1).background_threads(3))
         .clustering(clustering)
 }
 

@@ -239,16 +239,13 @@ mod tests {
                 Tuning::default()
                     .memtable_bytes(8 << 20)
                     .unsorted_bytes(64 << 20)
-                    .partition_bytes(1 << 30),
-            )
-            .clustering(Clustering::LeastWriting)
-            .tuning(
-                Tuning::default()
+                    .partition_bytes(1 << 30)
                     .key_table_bytes(1 << 20)
                     .block_bytes(4096)
                     .background_threads(3)
                     .scan_merge_limit(4),
             )
+            .clustering(Clustering::LeastWriting)
             .change_window_bytes(1 << 20)
             .latencies(true)
             .slow_after(Duration::from_millis(100))

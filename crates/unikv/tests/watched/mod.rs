@@ -37,11 +37,11 @@ pub fn options(clustering: Clustering) -> Options {
                 .memtable_bytes(MEMTABLE_BYTES)
                 .unsorted_bytes(UNSORTED_BYTES)
                 .partition_bytes(16 << 20)
-                .key_table_bytes(32 << 10),
+                .key_table_bytes(32 << 10)
+                .background_threads(THREADS as usize),
         )
         .max_space_amp(SPACE_AMP)
         .memory_budget(16 << 20)
-        .tuning(Tuning::default().background_threads(THREADS as usize))
         .clustering(clustering)
 }
 

@@ -68,11 +68,11 @@ fn scans_beside_joins_and_what_they_cause() {
         .tuning(
             Tuning::default()
                 .partition_bytes(64 << 10)
-                .unsorted_bytes(64 << 10),
+                .unsorted_bytes(64 << 10)
+                .scan_merge_limit(1),
         )
         .max_space_amp(100.0)
         .inline_value_bytes(16)
-        .tuning(Tuning::default().scan_merge_limit(1))
         .clustering(Clustering::Automatic);
     let db = world.open_disk(&world.disk, for_scans);
     let mut threads = world.spawn_writers(&db, 8);

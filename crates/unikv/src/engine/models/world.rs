@@ -26,12 +26,13 @@ pub(super) fn options() -> Options {
             Tuning::default()
                 .memtable_bytes(4 << 10)
                 .unsorted_bytes(8 << 10)
-                .partition_bytes(6 << 10),
+                .partition_bytes(6 << 10)
+                .key_table_bytes(1 << 10)
+                .block_bytes(512)
+                .background_threads(2),
         )
         .max_space_amp(1.2)
-        .tuning(Tuning::default().key_table_bytes(1 << 10).block_bytes(512))
         .memory_budget(1 << 20)
-        .tuning(Tuning::default().background_threads(2))
 }
 
 impl World {

@@ -206,17 +206,14 @@ mod tests {
                 Tuning::default()
                     .memtable_bytes(2 << 20)
                     .unsorted_bytes(3 << 20)
-                    .partition_bytes(4 << 20),
-            )
-            .inline_value_bytes(5)
-            .max_space_amp(1.75)
-            .clustering(Clustering::LeastWriting)
-            .tuning(
-                Tuning::default()
+                    .partition_bytes(4 << 20)
                     .key_table_bytes(6 << 20)
                     .block_bytes(7 << 10)
                     .scan_merge_limit(9),
-            );
+            )
+            .inline_value_bytes(5)
+            .max_space_amp(1.75)
+            .clustering(Clustering::LeastWriting);
         let bytes = encode(&options.asked);
         // Without compression the bytes are those of releases that had none.
         golden::check("options", &bytes);

@@ -24,9 +24,12 @@ const KEYS: u32 = 300;
 /// Never splits, and joins whatever there is.
 fn whole() -> Options {
     small()
-        .tuning(Tuning::default().key_table_bytes(1 << 10))
+        .tuning(
+            Tuning::default()
+                .key_table_bytes(1 << 10)
+                .partition_bytes(1 << 40),
+        )
         .inline_value_bytes(16)
-        .tuning(Tuning::default().partition_bytes(1 << 40))
 }
 
 /// Splits what can be split.
